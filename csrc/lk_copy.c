@@ -1,0 +1,153 @@
+/*
+ * lk_copy.c: copies between private memory and a seqlock's payload.
+ *
+ * A reader may copy a slot while the writer overwrites it; the sequence word then says so and the
+ * copy is thrown away. In C11 a plain memcpy there is undefined behaviour, and a compiler may use
+ * that. So the bytes move either in assembly, which the compiler must take as it is, or in relaxed
+ * atomic words, which the language defines. Ordering is the caller's: fences and the sequence word.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "lk_platform.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#if defined(LK_COPY_X86)
+
+/* Stores of a string operation may become visible in any order among themselves, but not before
+ * earlier stores nor after later ones (Intel SDM vol. 3, "Fast-String Operation and Out-of-Order
+ * Stores"): exactly the contract, and at memcpy's speed on every CPU with ERMS. */
+static inline void move_bytes(void *to, const void *from, size_t size) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+}
+
+void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
+    move_bytes((void *)shared, private_bytes, size);
+}
+
+void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
+    move_bytes(private_bytes, (const void *)shared, size);
+}
+
+/* Non-temporal stores spare the read of each cache line that a normal store to memory outside the
+ * cache begins with. They are weakly ordered even on x86: one sfence keeps them behind the odd
+ * sequence word, the other keeps the even one behind them. */
+void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
+    uint8_t *to = (uint8_t *)shared;
+    const uint8_t *from = private_bytes;
+    __asm__ volatile("sfence" ::: "memory");
+    for (; size >= 64; size -= 64, to += 64, from += 64) {
+        __asm__ volatile("movdqu   (%1), %%xmm0\n\t"
+                         "movdqu 16(%1), %%xmm1\n\t"
+                         "movdqu 32(%1), %%xmm2\n\t"
+                         "movdqu 48(%1), %%xmm3\n\t"
+                         "movntdq %%xmm0,   (%0)\n\t"
+                         "movntdq %%xmm1, 16(%0)\n\t"
+                         "movntdq %%xmm2, 32(%0)\n\t"
+                         "movntdq %%xmm3, 48(%0)"
+                         :
+                         : "r"(to), "r"(from)
+                         : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+    }
+    move_bytes(to, from, size);
+    __asm__ volatile("sfence" ::: "memory");
+}
+
+#else
+
+/* Byte counts that are no multiple of the step end in relaxed words and bytes. */
+static void words_to_shared(_Atomic uint64_t *shared, const uint8_t *from, size_t size) {
+    uint64_t word;
+    for (; size >= 8; size -= 8, from += 8, shared++) {
+        memcpy(&word, from, 8);
+        atomic_store_explicit(shared, word, memory_order_relaxed);
+    }
+    _Atomic uint8_t *bytes = (_Atomic uint8_t *)shared;
+    for (; size > 0; size--, from++, bytes++) {
+        atomic_store_explicit(bytes, *from, memory_order_relaxed);
+    }
+}
+
+static void words_from_shared(uint8_t *to, const _Atomic uint64_t *shared, size_t size) {
+    for (; size >= 8; size -= 8, to += 8, shared++) {
+        uint64_t word = atomic_load_explicit(shared, memory_order_relaxed);
+        memcpy(to, &word, 8);
+    }
+    const _Atomic uint8_t *bytes = (const _Atomic uint8_t *)shared;
+    for (; size > 0; size--, to++, bytes++) {
+        *to = atomic_load_explicit(bytes, memory_order_relaxed);
+    }
+}
+
+#if defined(LK_COPY_AARCH64)
+
+/* 64 bytes a turn through four vector registers; ordinary stores, ordered by the caller's dmb and
+ * stlr like any others. */
+static inline size_t move_blocks(void *to, const void *from, size_t size) {
+    size_t blocks = size / 64;
+    if (blocks > 0) {
+        size_t left = blocks;
+        __asm__ volatile("1:\n\t"
+                         "ldp q0, q1, [%1], #32\n\t"
+                         "ldp q2, q3, [%1], #32\n\t"
+                         "stp q0, q1, [%0], #32\n\t"
+                         "stp q2, q3, [%0], #32\n\t"
+                         "subs %2, %2, #1\n\t"
+                         "b.ne 1b"
+                         : "+r"(to), "+r"(from), "+r"(left)
+                         :
+                         : "memory", "cc", "v0", "v1", "v2", "v3");
+    }
+    return blocks * 64;
+}
+
+void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
+    size_t moved = move_blocks((void *)shared, private_bytes, size);
+    words_to_shared(shared + moved / 8, (const uint8_t *)private_bytes + moved, size - moved);
+}
+
+void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
+    size_t moved = move_blocks(private_bytes, (const void *)shared, size);
+    words_from_shared((uint8_t *)private_bytes + moved, shared + moved / 8, size - moved);
+}
+
+#else
+
+void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
+    words_to_shared(shared, private_bytes, size);
+}
+
+void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
+    words_from_shared(private_bytes, shared, size);
+}
+
+#endif
+
+/* stnp on aarch64 is only a hint there, and words have no non-temporal form: one copy serves. */
+void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
+    lk_copy_to_shared(shared, private_bytes, size);
+}
+
+#endif
+
+uint64_t lk_streaming_threshold(void) {
+    /* Measured on a server whose shared cache is nominally 260 MB: rings of 29 MB still lived in
+     * the cache, rings of 59 MB did not (the cache is shared with others). So the nominal size
+     * counts only up to 32 MiB. */
+    const uint64_t most = 32u << 20;
+    const uint64_t least = 4u << 20;
+    uint64_t cache = most;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    long reported = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (reported > 0) {
+        cache = (uint64_t)reported;
+    }
+#endif
+    if (cache < least) {
+        return least;
+    }
+    return cache < most ? cache : most;
+}

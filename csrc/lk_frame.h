@@ -1,0 +1,61 @@
+/*
+ * lk_frame.h: what the fast lane's writer and reader share: geometry and slots.
+ *
+ * Geometry is a private, checked copy. Every address in the segment is computed from it.
+ */
+#ifndef LK_FRAME_H
+#define LK_FRAME_H
+
+#include "lk_layout.h"
+#include "lk_segment.h"
+
+/* No honest reader asks for longer; a wild value in shared memory must not mean "for ever". */
+#define LK_LEASE_MAX_NS (UINT64_C(3600) * 1000000000u)
+
+/* A million frames a second would need 140,000 years; above it, doubling a number could wrap. */
+#define LK_FRAME_SEQ_MAX (UINT64_C(1) << 62)
+
+/* Fill the derived sizes of a geometry, overflow-safe. LK_E_BAD_GEOMETRY when impossible. */
+int lk_frame_plan(const struct lk_frame_config *config, struct lk_frame_geometry *out,
+                  uint64_t *total_size);
+
+/* Judge a geometry found in a segment of that size: it must be exactly what lk_frame_plan says. */
+int lk_frame_check(const struct lk_frame_geometry *found, uint64_t total_size);
+
+static inline struct lk_frame_config lk_frame_config_of(const struct lk_frame_geometry *geometry) {
+    return (struct lk_frame_config){
+        .width = geometry->width,
+        .height = geometry->height,
+        .channels = geometry->channels,
+        .pixel_format = geometry->pixel_format,
+        .capacity = geometry->capacity,
+        .metadata_size = geometry->metadata_size,
+    };
+}
+
+/* Frame numbers start at 1. */
+static inline uint32_t lk_frame_slot_index(const struct lk_frame_geometry *geometry, uint64_t seq) {
+    return (uint32_t)((seq - 1) % geometry->capacity);
+}
+
+static inline struct lk_frame_slot *
+lk_frame_slot_at(void *base, const struct lk_frame_geometry *geometry, uint32_t index) {
+    uint8_t *slots = (uint8_t *)base + geometry->slots_offset;
+    return (struct lk_frame_slot *)(void *)(slots + index * geometry->slot_stride);
+}
+
+static inline _Atomic uint64_t *lk_frame_slot_metadata(struct lk_frame_slot *slot,
+                                                       const struct lk_frame_geometry *geometry) {
+    return (_Atomic uint64_t *)(void *)((uint8_t *)slot + geometry->metadata_offset);
+}
+
+/* The values of a slot's sequence word. */
+static inline uint64_t lk_frame_word_writing(uint64_t seq) {
+    return 2 * seq - 1;
+}
+
+static inline uint64_t lk_frame_word_complete(uint64_t seq) {
+    return 2 * seq;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * lk_layout.h: the bytes lanekit puts into shared memory.
+ *
+ * This is an interface between processes, possibly written in other languages: docs/layout.md
+ * explains it with test vectors. All integers are little-endian and naturally aligned, floats are
+ * IEEE 754 doubles stored as their 64 bits. The first 512 bytes are common to every kind of segment, and
+ * the first 128 of them keep their meaning in every version, so that any lanekit can tell whether
+ * a segment is an orphan.
+ *
+ *   fast lane segment ("FLAN")
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | common header (identity, ready word, flags, run id)       |
+ *   |    512 | frame geometry, constant once ready                       |
+ *   |    576 | head: frames published               written by the writer|
+ *   |    640 | wake_at, watched_until               written by readers   |
+ *   |    704 | newest metrics under their own seqlock          the writer|
+ *   |   1024 | 32 viewer entries, one cache line each          one reader|
+ *   |   4096 | slot 0                                                    |
+ *   |    ... | slot capacity-1                                           |
+ *   +--------+-----------------------------------------------------------+
+ *
+ *   slot (slot_stride bytes)
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | seq: 2n-1 while frame n is written, 2n once it is complete|
+ *   |      8 | timestamp, metrics, metadata size of that frame           |
+ *   |     64 | pixels, padded to 64                                      |
+ *   |   64+p | metadata, padded to 64                                    |
+ *   +--------+-----------------------------------------------------------+
+ *
+ * Fields written by different parties sit on different cache lines.
+ */
+#ifndef LK_LAYOUT_H
+#define LK_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LK_CACHE_LINE 64u
+#define LK_LAYOUT_MAJOR 1u
+#define LK_LAYOUT_MINOR 0u
+#define LK_HEADER_SIZE 4096u
+#define LK_RUN_ID_MAX 376u
+
+#define LK_MAGIC_FRAME 0x464C414Eu /* "FLAN" */
+#define LK_READY 0x52454459u       /* "REDY"; zero while the owner still builds the segment */
+
+struct lk_segment_header {
+    /* Constant once ready. */
+    uint32_t magic;
+    uint16_t version_major;
+    uint16_t version_minor;
+    uint32_t header_size;
+    uint32_t owner_pid;
+    uint64_t total_size;
+    uint64_t created_unix_ns;
+    uint64_t owner_start_ticks;   /* field 22 of /proc/<pid>/stat */
+    uint64_t owner_pid_namespace; /* inode of /proc/<pid>/ns/pid */
+    uint8_t owner_boot_id[16];    /* /proc/sys/kernel/random/boot_id as 16 bytes */
+
+    /* Changes over the segment's life. */
+    _Atomic uint32_t ready;
+    _Atomic uint32_t flags;
+    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, refreshed at most every 100 ms */
+    uint8_t reserved_state[48];
+
+    /* Constant once ready. */
+    uint32_t run_id_size;
+    uint32_t reserved_run;
+    char run_id[LK_RUN_ID_MAX]; /* UTF-8, not terminated; a longer id keeps its first bytes */
+};
+
+struct lk_frame_geometry {
+    uint32_t width;
+    uint32_t height;
+    uint32_t channels;
+    uint32_t pixel_format;
+    uint32_t capacity;
+    uint32_t metadata_size;
+    uint64_t payload_size; /* width * height * channels */
+    uint64_t slot_stride;
+    uint64_t slots_offset;
+    uint64_t metadata_offset; /* from the start of a slot */
+    uint8_t reserved[8];
+};
+
+struct lk_frame_viewer {
+    _Atomic uint64_t identity; /* pid << 32 | low half of its start ticks; 0: free */
+    _Atomic uint64_t last_seen_ns;
+    _Atomic uint64_t frames_read;
+    uint8_t reserved[40];
+};
+
+#define LK_FRAME_VIEWERS 32u
+
+struct lk_frame_header {
+    struct lk_segment_header segment;
+    struct lk_frame_geometry geometry;
+
+    _Atomic uint64_t head; /* frames published; its low half is the futex word */
+    uint8_t reserved_head[56];
+
+    _Atomic uint64_t wake_at;          /* a reader sleeps until head reaches this */
+    _Atomic uint64_t watched_until_ns; /* a reader has looked recently */
+    uint8_t reserved_viewers[48];
+
+    _Atomic uint64_t metrics_seq; /* odd while the three below change */
+    _Atomic uint64_t last_reward;
+    _Atomic uint64_t rolling_return;
+    _Atomic uint64_t step_rate_hz;
+    uint8_t reserved_metrics[288];
+
+    struct lk_frame_viewer viewers[LK_FRAME_VIEWERS];
+    uint8_t reserved_tail[1024];
+};
+
+#define LK_NO_METADATA UINT64_MAX
+
+struct lk_frame_slot {
+    _Atomic uint64_t seq;
+    _Atomic uint64_t timestamp_ns;
+    _Atomic uint64_t last_reward;
+    _Atomic uint64_t rolling_return;
+    _Atomic uint64_t step_rate_hz;
+    _Atomic uint64_t metadata_size; /* LK_NO_METADATA: none */
+    uint8_t reserved[16];
+    _Atomic uint64_t pixels[]; /* in words, so that a portable copy of them is race-free */
+};
+
+static_assert(sizeof(struct lk_segment_header) == 512, "common header");
+static_assert(offsetof(struct lk_segment_header, total_size) == 16, "common header");
+static_assert(offsetof(struct lk_segment_header, owner_boot_id) == 48, "common header");
+static_assert(offsetof(struct lk_segment_header, ready) == 64, "common header");
+static_assert(offsetof(struct lk_segment_header, flags) == 68, "common header");
+static_assert(offsetof(struct lk_segment_header, heartbeat_ns) == 72, "common header");
+static_assert(offsetof(struct lk_segment_header, run_id_size) == 128, "common header");
+static_assert(offsetof(struct lk_segment_header, run_id) == 136, "common header");
+
+static_assert(sizeof(struct lk_frame_geometry) == 64, "frame geometry");
+static_assert(sizeof(struct lk_frame_viewer) == LK_CACHE_LINE, "viewer entry");
+static_assert(sizeof(struct lk_frame_header) == LK_HEADER_SIZE, "frame header");
+static_assert(offsetof(struct lk_frame_header, geometry) == 512, "frame header");
+static_assert(offsetof(struct lk_frame_header, head) == 576, "frame header");
+static_assert(offsetof(struct lk_frame_header, wake_at) == 640, "frame header");
+static_assert(offsetof(struct lk_frame_header, watched_until_ns) == 648, "frame header");
+static_assert(offsetof(struct lk_frame_header, metrics_seq) == 704, "frame header");
+static_assert(offsetof(struct lk_frame_header, viewers) == 1024, "frame header");
+static_assert(sizeof(struct lk_frame_slot) == LK_CACHE_LINE, "frame slot header");
+
+/* Shared memory means that the hardware, not a lock in one process, makes these atomic. */
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "lock-free atomics");
+static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "plain size atomics");
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * lk_platform.h: what the core needs from the machine: clock, futex, process identity, fork
+ * detection, and the copies between private and shared memory.
+ */
+#ifndef LK_PLATFORM_H
+#define LK_PLATFORM_H
+
+#include "lanekit.h"
+#include "lk_layout.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define LK_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LK_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef LK_THREAD_SANITIZER
+#define LK_THREAD_SANITIZER 0
+#endif
+
+/* Which copy frames take. The assembly is opaque to the compiler, so the C11 race that a plain
+ * memcpy under a seqlock would be does not exist; sanitizers and other machines get atomic words. */
+#if !LK_THREAD_SANITIZER && defined(__x86_64__)
+#define LK_COPY_X86 1
+#elif !LK_THREAD_SANITIZER && defined(__aarch64__)
+#define LK_COPY_AARCH64 1
+#else
+#define LK_COPY_WORDS 1
+#endif
+
+/* Tell the core that we spin: saves power, and on x86 avoids a costly pipeline flush at the end. */
+static inline void lk_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/*
+ * Copies between private memory and a seqlock's payload.
+ *
+ * Contract: race-free by construction; the stores to shared memory become visible after stores
+ * that precede the call behind a release fence, and before a release store that follows it.
+ * Shared addresses are 8-byte aligned. The streaming variant writes past the caches: it pays when
+ * the ring is so large that a slot has left them before its turn comes again.
+ */
+void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
+void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
+void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size);
+
+/* Rings from this size on are written with the streaming copy. */
+uint64_t lk_streaming_threshold(void);
+
+/*
+ * Sleep until *word differs from expected, a wake, or the absolute deadline (CLOCK_MONOTONIC).
+ * May return early for no reason; the caller looks again. Shared between processes. Only the low
+ * 32 bits of the word are compared: a sleeper would have to miss exactly 2^32 changes.
+ */
+void lk_futex_wait(const _Atomic uint64_t *word, uint64_t expected, uint64_t deadline_ns);
+void lk_futex_wake_all(const _Atomic uint64_t *word);
+
+struct lk_process {
+    uint32_t pid;
+    uint64_t start_ticks;
+    uint64_t pid_namespace;
+    uint8_t boot_id[16];
+};
+
+/* This process's identity, right also after fork(). */
+int lk_process_self(struct lk_process *out);
+enum lk_liveness lk_process_liveness(const struct lk_process *process);
+
+/* A viewer entry's identity must fit one atomic word, so that no half-claimed entry exists. */
+uint64_t lk_process_word(const struct lk_process *process);
+enum lk_liveness lk_process_word_liveness(uint64_t word);
+
+/* Counts the fork() calls between this process and the one that loaded the core. */
+uint32_t lk_fork_generation(void);
+
+/* uint64_t words carry doubles through atomics. */
+static inline uint64_t lk_double_bits(double value) {
+    union {
+        double value;
+        uint64_t bits;
+    } u = {.value = value};
+    return u.bits;
+}
+
+static inline double lk_bits_double(uint64_t bits) {
+    union {
+        uint64_t bits;
+        double value;
+    } u = {.bits = bits};
+    return u.value;
+}
+
+#endif

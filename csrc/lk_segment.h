@@ -1,0 +1,68 @@
+/*
+ * lk_segment.h: the life of a shared-memory segment, common to all lanes.
+ *
+ * A lane creates in three steps, so that nobody sees half a segment: lk_segment_create reserves
+ * the memory and writes the common header, the lane writes its geometry, lk_segment_make_ready
+ * opens the door. Attaching copies and checks; after that no length or offset is read from shared
+ * memory again, so a peer that goes mad can spoil pictures but not move an access out of bounds.
+ */
+#ifndef LK_SEGMENT_H
+#define LK_SEGMENT_H
+
+#include "lk_layout.h"
+#include "lk_platform.h"
+
+#include <sys/types.h>
+
+#define LK_NAME_SIZE 160 /* lanekit-<kind>-<slug>-<hash> and a zero, with room */
+
+/* Which file a name meant at one moment; names can be taken over by a successor. */
+struct lk_segment_id {
+    char name[LK_NAME_SIZE];
+    dev_t device;
+    ino_t inode;
+};
+
+struct lk_segment_request {
+    uint32_t kind;
+    uint32_t magic;
+    const char *run_id;
+    size_t run_id_size;
+    uint64_t total_size;
+};
+
+int lk_segment_create(lk_segment **out, const struct lk_segment_request *request);
+int lk_segment_make_ready(lk_segment *segment);
+
+/* Map the run's segment. *header receives the checked private copy of the common header. */
+int lk_segment_attach(lk_segment **out, const struct lk_segment_request *request,
+                      struct lk_segment_header *header);
+
+/* The mapping's first byte; valid while the caller holds a reference. */
+void *lk_segment_base(const lk_segment *segment);
+uint64_t lk_segment_size(const lk_segment *segment);
+const struct lk_segment_id *lk_segment_identity(const lk_segment *segment);
+
+/* Whether a peer truncated the file under us: what was read since may be zeros. */
+bool lk_segment_damaged(const lk_segment *segment);
+
+/* Set LK_FLAG_INVALIDATED. The lane wakes its own waiters. */
+void lk_segment_invalidate(lk_segment *segment);
+bool lk_segment_invalidated(const lk_segment *segment);
+
+/* Remove the name if it still means this file. */
+int lk_segment_unlink(const struct lk_segment_id *id);
+
+/* From now on the signal handlers leave this segment alone: its owner has let go of it. */
+void lk_segment_disown(lk_segment *segment);
+
+enum lk_liveness lk_segment_owner(const struct lk_segment_header *header);
+
+/* Copy of the header's first `size` bytes, read through the file, without mapping it. */
+int lk_segment_peek_header(const char *name, void *out, size_t size);
+
+/* For the signal handlers; async-signal-safe. */
+bool lk_segment_absorb_fault(void *address);
+void lk_segment_abandon_owned(void);
+
+#endif

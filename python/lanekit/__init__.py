@@ -1,0 +1,96 @@
+"""lanekit moves data between the processes of a reinforcement-learning run.
+
+>>> import lanekit
+>>> config = lanekit.FastLaneConfig(width=84, height=84)
+>>> writer = lanekit.FastLaneWriter.create("my-run", config)
+"""
+
+from importlib.metadata import version
+
+from lanekit.errors import (
+    BadSegmentGeometry,
+    ConcurrentUse,
+    FrameOverwritten,
+    GeometryChanged,
+    HandleClosed,
+    HandleError,
+    HandleForked,
+    LanekitError,
+    OutOfSharedMemory,
+    SegmentCorrupt,
+    SegmentError,
+    SegmentExists,
+    SegmentInvalidated,
+    SegmentNotFound,
+    SegmentNotReady,
+    SegmentPermissionDenied,
+    SegmentTruncated,
+    SegmentUnusable,
+    WrongSegmentKind,
+    WrongSegmentVersion,
+)
+from lanekit.fast import (
+    FastLaneConfig,
+    FastLaneEnvironment,
+    FastLaneFrame,
+    FastLaneFrameInfo,
+    FastLaneMetrics,
+    FastLaneReader,
+    FastLaneStats,
+    FastLaneWriter,
+    FramePeek,
+    Reservation,
+    apply_fastlane_environment,
+    create_fastlane_name,
+    read_fastlane_environment,
+    tile_frames,
+    tile_frames_into,
+    tile_shape,
+)
+from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
+
+__version__ = version("lanekit")
+
+__all__ = [
+    "BadSegmentGeometry",
+    "ConcurrentUse",
+    "FastLaneConfig",
+    "FastLaneEnvironment",
+    "FastLaneFrame",
+    "FastLaneFrameInfo",
+    "FastLaneMetrics",
+    "FastLaneReader",
+    "FastLaneStats",
+    "FastLaneWriter",
+    "FrameOverwritten",
+    "FramePeek",
+    "GeometryChanged",
+    "HandleClosed",
+    "HandleError",
+    "HandleForked",
+    "LanekitError",
+    "OutOfSharedMemory",
+    "Reservation",
+    "SegmentCorrupt",
+    "SegmentError",
+    "SegmentExists",
+    "SegmentInfo",
+    "SegmentInvalidated",
+    "SegmentNotFound",
+    "SegmentNotReady",
+    "SegmentPermissionDenied",
+    "SegmentTruncated",
+    "SegmentUnusable",
+    "WrongSegmentKind",
+    "WrongSegmentVersion",
+    "__version__",
+    "apply_fastlane_environment",
+    "create_fastlane_name",
+    "inspect_segment",
+    "read_fastlane_environment",
+    "reclaim_segment",
+    "segment_name",
+    "tile_frames",
+    "tile_frames_into",
+    "tile_shape",
+]

@@ -1,0 +1,154 @@
+"""The one place where Python meets the C core.
+
+Nothing else imports the cffi extension. :func:`check` is the one way from a C status to a Python
+exception, :func:`shared_array` the one way from C memory to numpy, :func:`finalize_at_exit` the one
+way to end a handle that nobody closed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from lanekit import errors
+from lanekit._native import ffi, lib
+
+if TYPE_CHECKING:
+    from lanekit._native import CData
+else:
+    CData = ffi.CData
+
+__all__ = ["CData", "check", "fail", "ffi", "finalize_at_exit", "lib", "shared_array"]
+
+SHM_DIRECTORY = "/dev/shm"
+
+# status -> (exception, what it means and what to do). "{what}" names the segment or handle.
+_MEANINGS: dict[int, tuple[type[Exception], str]] = {
+    lib.LK_E_INVALID: (ValueError, "{what}: an argument is outside its range"),
+    lib.LK_E_NOT_FOUND: (
+        errors.SegmentNotFound,
+        "{what}: no such segment; start its writer first, `lanekit ls` lists the runs of this "
+        "machine",
+    ),
+    lib.LK_E_NOT_READY: (
+        errors.SegmentNotReady,
+        "{what}: still being created; try again in a moment",
+    ),
+    lib.LK_E_EXISTS: (
+        errors.SegmentExists,
+        "{what}: already owned by a live process; use another run id, or end that process",
+    ),
+    lib.LK_E_WRONG_KIND: (
+        errors.WrongSegmentKind,
+        "{what}: exists, but is not a lanekit segment of this kind; if nothing uses it, "
+        "`lanekit clean --force NAME` removes it",
+    ),
+    lib.LK_E_WRONG_VERSION: (
+        errors.WrongSegmentVersion,
+        "{what}: written by a lanekit with another layout version; use the same lanekit on both "
+        "sides",
+    ),
+    lib.LK_E_TRUNCATED: (
+        errors.SegmentTruncated,
+        "{what}: shorter than its header says; another process cut it. Restart the writer",
+    ),
+    lib.LK_E_BAD_GEOMETRY: (
+        errors.BadSegmentGeometry,
+        "{what}: the sizes in its header contradict each other. Restart the writer",
+    ),
+    lib.LK_E_CORRUPT: (
+        errors.SegmentCorrupt,
+        "{what}: its state was overwritten by something that is not a lanekit writer. Restart the "
+        "writer",
+    ),
+    lib.LK_E_NO_SPACE: (errors.OutOfSharedMemory, "{what}: shared memory is full"),
+    lib.LK_E_PERMISSION: (
+        errors.SegmentPermissionDenied,
+        "{what}: belongs to another user; use another run id, or run as that user",
+    ),
+    lib.LK_E_CLOSED: (errors.HandleClosed, "{what}: this handle was closed"),
+    lib.LK_E_FORKED: (
+        errors.HandleForked,
+        "{what}: this handle was opened before a fork; create or attach again in this process",
+    ),
+    lib.LK_E_CONCURRENT: (
+        errors.ConcurrentUse,
+        "{what}: two threads used one handle at the same time; give each thread its own reader, or "
+        "put a lock around the writer",
+    ),
+    lib.LK_E_INVALIDATED: (
+        errors.SegmentInvalidated,
+        "{what}: marked as left, by invalidate() or by a process that took over; create a new "
+        "writer",
+    ),
+    lib.LK_E_RESERVED: (
+        ValueError,
+        "{what}: a reserved slot is still open; commit or abandon it first",
+    ),
+    lib.LK_E_NOT_RESERVED: (ValueError, "{what}: this reservation has ended already"),
+    lib.LK_E_TOO_MANY: (
+        errors.SegmentError,
+        "{what}: this process has 1024 segments open, which is the limit; close some",
+    ),
+    lib.LK_E_OVERWRITTEN: (
+        errors.FrameOverwritten,
+        "{what}: the writer overwrote this frame while it was looked at; copy it with read_into, "
+        "or create the writer with a larger capacity",
+    ),
+}
+
+
+def fail(status: int, what: str) -> NoReturn:
+    """Raise the exception that belongs to a negative status."""
+    if status == lib.LK_E_SYSTEM:
+        code = ffi.errno
+        raise errors.SegmentError(f"{what}: the operating system refused: {os.strerror(code)}")
+    if status not in _MEANINGS:
+        name = ffi.string(lib.lk_status_name(status)).decode()
+        raise errors.LanekitError(f"{what}: unexpected status {name} ({status})")
+    kind, meaning = _MEANINGS[status]
+    raise kind(meaning.format(what=what))
+
+
+def check(status: int, what: str) -> int:
+    """Pass a result on, or raise what its status means."""
+    if status < 0:
+        fail(status, what)
+    return status
+
+
+def shared_array(
+    segment: CData, address: CData, shape: tuple[int, ...], *, writable: bool
+) -> npt.NDArray[np.uint8]:
+    """Return an array over the segment's memory that keeps the mapping alive as long as it lives."""
+    size = int(np.prod(shape))
+    lib.lk_segment_retain(segment)
+    # The array's base is the buffer, the buffer keeps the pointer, the pointer's destructor lets
+    # go of the mapping: no view can outlive it, whatever is closed meanwhile.
+    anchor = ffi.gc(ffi.cast("uint8_t *", address), lambda _: lib.lk_segment_release(segment))
+    view = memoryview(ffi.buffer(anchor, size))
+    if not writable:
+        view = view.toreadonly()
+    return np.frombuffer(view, dtype=np.uint8).reshape(shape)
+
+
+def finalize_at_exit(owner: object, end: Callable[[Any], None], handle: CData) -> weakref.finalize:
+    """Call ``end(handle)`` when `owner` is collected or the process ends, whichever is first."""
+    finalizer = weakref.finalize(owner, end, handle)
+    # Children of `multiprocessing` leave through os._exit, which skips atexit; they run this list.
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is not None and process is not None and process.parent_process() is not None:
+        util.Finalize(None, finalizer, exitpriority=0)
+    return finalizer
+
+
+def protect_process() -> None:
+    """Install the core's signal handlers; see ``lk_process_protect`` in lanekit_api.h."""
+    lib.lk_process_protect()

@@ -1,0 +1,1 @@
+"""The demonstration run: a cart-pole that learns to balance while you watch."""

@@ -1,0 +1,100 @@
+"""Everything lanekit raises on its own account has one root: :class:`LanekitError`.
+
+Misuse of an argument is an ordinary ``ValueError`` or ``TypeError``. "No frame yet" is a result, not
+an exception.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lanekit.fast.frame import FastLaneConfig
+
+
+class LanekitError(Exception):
+    """Root of lanekit's exceptions."""
+
+
+class SegmentError(LanekitError):
+    """A shared-memory segment could not be created, joined or used."""
+
+
+class SegmentNotFound(SegmentError):
+    """No segment exists for this run: its writer has not started, or has left."""
+
+
+class SegmentNotReady(SegmentError):
+    """The segment is being created right now; trying again soon will work."""
+
+
+class SegmentExists(SegmentError):
+    """A live process owns this run's segment. Its pid is in :attr:`owner_pid`."""
+
+    def __init__(self, message: str, owner_pid: int = 0) -> None:
+        super().__init__(message)
+        self.owner_pid = owner_pid
+
+
+class SegmentUnusable(SegmentError):
+    """The segment exists, but can not be trusted; the subclass says why."""
+
+
+class WrongSegmentKind(SegmentUnusable):
+    """Not a lanekit segment of the kind asked for."""
+
+
+class WrongSegmentVersion(SegmentUnusable):
+    """Written by a lanekit with another major layout version."""
+
+
+class SegmentTruncated(SegmentUnusable):
+    """The file is shorter than its header says."""
+
+
+class BadSegmentGeometry(SegmentUnusable):
+    """The sizes in the segment's header contradict each other."""
+
+
+class SegmentCorrupt(SegmentUnusable):
+    """Shared state that no correct writer can have produced."""
+
+
+class SegmentInvalidated(SegmentError):
+    """The segment was marked as left: create a new writer."""
+
+
+class SegmentPermissionDenied(SegmentError):
+    """The segment belongs to another user."""
+
+
+class OutOfSharedMemory(SegmentError):
+    """Shared memory can not hold a segment of this size."""
+
+
+class HandleError(LanekitError):
+    """A handle was used in a way its kind does not allow."""
+
+
+class HandleClosed(HandleError):
+    """The handle was closed before this call."""
+
+
+class HandleForked(HandleError):
+    """The handle was inherited over ``fork``: create or attach in the child instead."""
+
+
+class ConcurrentUse(HandleError):
+    """Two threads were inside one handle at once; this call did nothing."""
+
+
+class FrameOverwritten(LanekitError):
+    """The writer overwrote the frame while it was being looked at in place."""
+
+
+class GeometryChanged(LanekitError):
+    """The run has a new writer with another frame geometry, in :attr:`config`."""
+
+    def __init__(self, message: str, config: FastLaneConfig) -> None:
+        super().__init__(message)
+        self.config = config

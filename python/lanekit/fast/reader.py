@@ -1,0 +1,429 @@
+"""The fast lane's reader: any number of viewers, each at its own pace, none in the writer's way."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from lanekit import errors
+from lanekit._core import (
+    CData,
+    check,
+    fail,
+    ffi,
+    finalize_at_exit,
+    lib,
+    protect_process,
+    shared_array,
+)
+from lanekit.fast.frame import (
+    FastLaneConfig,
+    FastLaneFrame,
+    FastLaneFrameInfo,
+    FastLaneMetrics,
+    FastLaneStats,
+)
+from lanekit.segments import encode_run_id, segment_name
+
+WaitStrategy = Literal["hybrid", "spin", "block"]
+
+_NULL = ffi.NULL
+_UINT8 = np.dtype(np.uint8)
+_NEWEST: int = lib.LK_FRAME_NEWEST
+_FRESH: int = lib.LK_FRAME_FRESH
+_NEXT: int = lib.LK_FRAME_NEXT
+_MOVED: int = lib.LK_E_MOVED
+_read = lib.lk_frame_read
+_peek = lib.lk_frame_peek
+_STRATEGIES: dict[str, int] = {
+    "hybrid": lib.LK_WAIT_HYBRID,
+    "spin": lib.LK_WAIT_SPIN,
+    "block": lib.LK_WAIT_BLOCK,
+}
+_NOTHING_PINNED: tuple[Any, Any, Any] = (None, _NULL, None)
+# Waits return to Python this often, so that Ctrl-C works.
+_SLICE_NS = 50_000_000
+# How often a frame that the writer overwrites under us is looked for again.
+_LOOKS = 16
+
+
+class FastLaneReader:
+    """Reads a run's frames from shared memory.
+
+    Frames are whole or not there: a copy that the writer overtook is thrown away and taken again.
+    When the writer leaves, the last frame stays readable; when a new writer of the same run comes,
+    the reader moves to it by itself. Used by one thread at a time.
+
+    >>> with FastLaneReader.attach("run-1") as reader:      # doctest: +SKIP
+    ...     frame = reader.latest_frame()
+    """
+
+    def __init__(self, handle: CData, run_id: str) -> None:
+        """Take over a core handle; use :meth:`attach`."""
+        self._handle = handle
+        self._run_id = run_id
+        self._what = f"run {run_id!r} (segment {segment_name('frame', run_id)})"
+        self._info = ffi.new("struct lk_frame_info *")
+        self._address = ffi.new("const void **")
+        self._slot = ffi.new("uint32_t *")
+        # The array read into last time, with its C pointer: see _pixels_of.
+        self._pinned = _NOTHING_PINNED
+        self._last_id = 0
+        self._last_metrics = FastLaneMetrics()
+        self._settle()
+        self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
+
+    @classmethod
+    def attach(cls, run_id: str, *, timeout: float | None = 0.0, lease: float = 0.9) -> Self:
+        """Join a run as a viewer.
+
+        Waits up to `timeout` seconds (None: for ever) for its writer to appear, then raises
+        :class:`~lanekit.SegmentNotFound`. Each read counts as "somebody watches" for `lease`
+        seconds; a viewer that reads more seldom than that passes a longer lease, a tool that must
+        not count as a viewer passes 0.
+        """
+        encoded = encode_run_id(run_id)
+        if not 0 <= lease <= 3600:
+            raise ValueError(f"lease must be between 0 and 3600 seconds, not {lease}")
+        protect_process()
+        out = ffi.new("lk_frame_reader **")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            status = lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9))
+            if status >= 0:
+                return cls(ffi.gc(out[0], lib.lk_frame_reader_free), run_id)
+            waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY)
+            if not waiting or (deadline is not None and time.monotonic() >= deadline):
+                fail(status, f"run {run_id!r} (segment {segment_name('frame', run_id)})")
+            time.sleep(0.01)
+
+    @property
+    def run_id(self) -> str:
+        """The run this reader watches."""
+        return self._run_id
+
+    @property
+    def config(self) -> FastLaneConfig:
+        """The geometry of the current writer's frames; a new writer may change it."""
+        return self._config
+
+    @property
+    def connected(self) -> bool:
+        """Whether the run's writer is alive and publishing here."""
+        state = check(lib.lk_frame_writer_liveness(self._handle), self._what)
+        return state != lib.LK_DEAD
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def latest_frame(self, *, fresh: bool = False) -> FastLaneFrame | None:
+        """Return the newest frame, or None if there is none.
+
+        With `fresh`, also None if this reader has had the newest one already.
+        """
+        return self._copy_out(_FRESH if fresh else _NEWEST)
+
+    def next_frame(self) -> FastLaneFrame | None:
+        """Return the oldest frame in the ring that this reader has not had; None if it had all.
+
+        ``frame.skipped`` counts those that were overwritten before this reader came to them.
+        """
+        return self._copy_out(_NEXT)
+
+    def read_into(self, out: npt.NDArray[np.uint8], *, fresh: bool = False) -> int:
+        """Copy the newest frame into `out` and return its sequence number, 0 if there is none.
+
+        With `fresh`, 0 also if this reader has had the newest one already. :attr:`last_frame_info`
+        tells the rest. Raises :class:`~lanekit.GeometryChanged` once when a new writer publishes
+        frames of another geometry.
+        """
+        pinned = self._pinned
+        if out is pinned[0] and out is not None:
+            pixels = pinned[1]
+        else:
+            pixels = self._pixels_of(out)
+            if pixels is None:
+                return self._read_into_strided(out, fresh)
+        seq = _read(
+            self._handle,
+            _FRESH if fresh else _NEWEST,
+            pixels,
+            self._frame_size,
+            self._metadata,
+            self._info,
+        )
+        if seq < 0:
+            if seq != _MOVED:
+                fail(seq, self._what)
+            self._follow(same_geometry=True)
+            return self.read_into(out, fresh=fresh)
+        return seq
+
+    def peek(self, *, fresh: bool = False) -> FramePeek:
+        """Look at the newest frame in place, without a copy.
+
+        >>> with reader.peek() as pixels:                # doctest: +SKIP
+        ...     if pixels is not None:
+        ...         brightness = pixels.mean()
+
+        Leaving the block raises :class:`~lanekit.FrameOverwritten` if the writer overwrote the
+        frame meanwhile: what was computed from it must then be thrown away.
+        """
+        seq = self._peek(_FRESH if fresh else _NEWEST)
+        return FramePeek(self, seq, self._slot_view(self._slot[0]) if seq > 0 else None)
+
+    @property
+    def last_frame_info(self) -> FastLaneFrameInfo | None:
+        """Sequence number, time, metrics and metadata of the frame read last."""
+        info = self._info
+        if info.seq == 0:
+            return None
+        return FastLaneFrameInfo(
+            seq=info.seq,
+            timestamp_ns=info.timestamp_ns,
+            metrics=self._metrics_of(info.metrics),
+            metadata=self._metadata_of(info),
+            skipped=info.skipped,
+        )
+
+    def wait(self, timeout: float | None = None, *, strategy: WaitStrategy = "hybrid") -> bool:
+        """Wait until there is a frame this reader has not had; False if `timeout` passed first.
+
+        Goes on waiting when the writer leaves, for the run's next writer. "hybrid" spins briefly
+        and then sleeps, having learned how long spinning pays; "spin" reacts fastest and keeps a
+        core busy; "block" always sleeps.
+        """
+        if strategy not in _STRATEGIES:
+            raise ValueError(f"unknown strategy {strategy!r}; known: {', '.join(_STRATEGIES)}")
+        code = _STRATEGIES[strategy]
+        if timeout is None:
+            remaining = None
+        else:
+            remaining = max(0, int(timeout * 1e9))
+            deadline = time.monotonic_ns() + remaining
+        while True:
+            step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
+            status = lib.lk_frame_wait(self._handle, step, code)
+            if status > 0:
+                return True
+            if status == _MOVED:
+                self._follow(same_geometry=False)
+            elif status < 0:
+                fail(status, self._what)
+            if remaining is not None:
+                remaining = deadline - time.monotonic_ns()
+                if remaining <= 0:
+                    return False
+
+    def metrics(self) -> FastLaneMetrics:
+        """Return the run's newest metrics, which may be newer than its newest frame."""
+        out = ffi.new("struct lk_frame_metrics *")
+        status = lib.lk_frame_metrics(self._handle, out)
+        if status == _MOVED:
+            self._follow(same_geometry=False)
+            return self.metrics()
+        if check(status, self._what) == 1:
+            self._last_metrics = self._metrics_of(out)
+        return self._last_metrics
+
+    def stats(self) -> FastLaneStats:
+        """Return what this reader has been through so far."""
+        out = ffi.new("struct lk_frame_stats *")
+        check(lib.lk_frame_reader_stats(self._handle, out), self._what)
+        return FastLaneStats(
+            frames_read=out.frames_read,
+            skipped=out.skipped,
+            retries=out.retries,
+            starved=out.starved,
+            reattached=out.reattached,
+        )
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the run. Views handed out stay valid."""
+        self._pinned = _NOTHING_PINNED
+        self._slot_views.clear()
+        lib.lk_frame_reader_close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        c = self._config
+        return f"<FastLaneReader {self._run_id!r} {c.width}x{c.height} {c.pixel_format}>"
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Take over the geometry of the segment that the core is on now."""
+        out = ffi.new("struct lk_frame_config *")
+        check(lib.lk_frame_reader_config(self._handle, out), self._what)
+        self._config = FastLaneConfig.from_c(out)
+        self._shape = self._config.shape
+        self._frame_size = self._config.frame_size
+        size = self._config.metadata_size
+        self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
+        self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
+        self._info.seq = 0
+
+    def _follow(self, *, same_geometry: bool) -> None:
+        """Settle on a new writer's segment; optionally insist on the old geometry."""
+        before = self._config
+        self._settle()
+        now = self._config
+        if (now.shape, now.pixel_format) != (before.shape, before.pixel_format):
+            self._pinned = _NOTHING_PINNED
+            self._last_id = 0
+            if same_geometry:
+                raise errors.GeometryChanged(
+                    f"{self._what}: a new writer publishes {now.width}x{now.height} "
+                    f"{now.pixel_format} instead of {before.width}x{before.height} "
+                    f"{before.pixel_format}; allocate a buffer of shape reader.config.shape",
+                    now,
+                )
+
+    def _peek(self, choice: int) -> int:
+        while True:
+            seq = _peek(
+                self._handle, choice, self._address, self._slot, self._metadata, self._info
+            )
+            if seq >= 0:
+                return seq
+            if seq != _MOVED:
+                fail(seq, self._what)
+            self._follow(same_geometry=False)
+
+    def _slot_view(self, slot: int) -> npt.NDArray[np.uint8]:
+        view = self._slot_views.get(slot)
+        if view is None:
+            segment = lib.lk_frame_reader_segment(self._handle)
+            view = shared_array(segment, self._address[0], self._shape, writable=False)
+            self._slot_views[slot] = view
+        return view
+
+    def _copy_out(self, choice: int) -> FastLaneFrame | None:
+        for _ in range(_LOOKS):
+            seq = self._peek(choice)
+            if seq == 0:
+                return None
+            # One allocation and one copy: from the slot straight into the bytes object.
+            data = self._slot_view(self._slot[0]).tobytes()
+            info = self._info
+            status = lib.lk_frame_peek_check(self._handle, seq)
+            if status == 0:
+                config = self._config
+                return FastLaneFrame(
+                    data,
+                    config.width,
+                    config.height,
+                    config.channels,
+                    self._metrics_of(info.metrics),
+                    self._metadata_of(info),
+                    seq,
+                    info.timestamp_ns,
+                    config.pixel_format,
+                    info.skipped,
+                )
+            if status != lib.LK_E_OVERWRITTEN:
+                fail(status, self._what)
+        return None
+
+    def _metrics_of(self, metrics: CData) -> FastLaneMetrics:
+        return FastLaneMetrics(metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz)
+
+    def _metadata_of(self, info: CData) -> bytes | None:
+        size = info.metadata_size
+        if size < 0:
+            return None
+        return ffi.buffer(self._metadata, size)[:] if size > 0 else b""
+
+    def _pixels_of(self, out: Any) -> CData | None:
+        """Return a C pointer to an array to read into; None if it is not contiguous."""
+        if not isinstance(out, np.ndarray):
+            raise TypeError(
+                f"{self._what}: read_into needs a uint8 ndarray, not {type(out).__name__}"
+            )
+        if out.dtype != _UINT8:
+            raise TypeError(f"{self._what}: read_into needs dtype uint8, not {out.dtype}")
+        if out.shape != self._shape:
+            height, width, channels = self._shape
+            raise ValueError(
+                f"{self._what}: read_into needs an array of shape ({height}, {width}, {channels}), "
+                f"not {out.shape}"
+            )
+        if not out.flags.writeable:
+            raise ValueError(f"{self._what}: read_into needs an array that can be written to")
+        if not out.flags.c_contiguous:
+            return None
+        pixels = ffi.from_buffer(out, require_writable=True)
+        # A viewer reads into the same array every time: keep its pointer from the second time on.
+        # numpy refuses to resize an array that has a weak reference, so its memory can not move.
+        if id(out) == self._last_id:
+            self._pinned = (out, pixels, weakref.ref(out))
+        else:
+            self._last_id = id(out)
+            self._pinned = _NOTHING_PINNED
+        return pixels
+
+    def _read_into_strided(self, out: npt.NDArray[np.uint8], fresh: bool) -> int:
+        frame = self._copy_out(_FRESH if fresh else _NEWEST)
+        if frame is None:
+            return 0
+        if out.shape != self._shape:
+            raise errors.GeometryChanged(
+                f"{self._what}: a new writer publishes frames of shape {self._shape}; allocate a "
+                "buffer of that shape",
+                self._config,
+            )
+        out[...] = frame.array
+        return frame.seq
+
+
+class FramePeek:
+    """The newest frame in place; see :meth:`FastLaneReader.peek`."""
+
+    __slots__ = ("_reader", "array", "seq")
+
+    def __init__(
+        self, reader: FastLaneReader, seq: int, array: npt.NDArray[np.uint8] | None
+    ) -> None:
+        self._reader = reader
+        self.seq = seq
+        """The frame's sequence number, 0 if there is no frame."""
+        self.array = array
+        """A read-only view of the slot itself, None if there is no frame."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the frame has not been overwritten until now."""
+        if self.seq == 0:
+            return True
+        status = lib.lk_frame_peek_check(self._reader._handle, self.seq)
+        if status < 0 and status != lib.LK_E_OVERWRITTEN:
+            fail(status, self._reader._what)
+        return status == 0
+
+    def __enter__(self) -> npt.NDArray[np.uint8] | None:
+        return self.array
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None and not self.valid:
+            fail(lib.LK_E_OVERWRITTEN, self._reader._what)

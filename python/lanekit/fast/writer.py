@@ -1,0 +1,388 @@
+"""The fast lane's writer: one training worker publishes, and never waits for anyone."""
+
+from __future__ import annotations
+
+import weakref
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from lanekit import errors
+from lanekit._core import (
+    CData,
+    check,
+    fail,
+    ffi,
+    finalize_at_exit,
+    lib,
+    protect_process,
+    shared_array,
+)
+from lanekit.fast.frame import FastLaneConfig, FastLaneMetrics
+from lanekit.segments import encode_run_id, owner_of, segment_name, shared_memory_space
+
+_NULL = ffi.NULL
+_UINT8 = np.dtype(np.uint8)
+_from_buffer = ffi.from_buffer
+_publish = lib.lk_frame_publish
+_publish_metrics = lib.lk_frame_publish_metrics
+_NOTHING_PINNED: tuple[Any, Any, Any] = (None, _NULL, None)
+
+
+def _end(handle: CData) -> None:
+    lib.lk_frame_writer_close(handle)
+    lib.lk_frame_writer_unlink(handle)
+
+
+class FastLaneWriter:
+    """Publishes a run's frames into shared memory.
+
+    One writer per run, used by one thread at a time. As a context manager it removes the segment at
+    the end; so do the garbage collector, the interpreter's exit and SIGTERM.
+
+    >>> with FastLaneWriter.create("run-1", FastLaneConfig(width=84, height=84)) as writer:
+    ...     writer.publish(np.zeros((84, 84, 3), np.uint8))
+    1
+    """
+
+    def __init__(self, handle: CData, run_id: str, config: FastLaneConfig) -> None:
+        """Take over a core handle; use :meth:`create`."""
+        self._handle = handle
+        self._run_id = run_id
+        self._config = config
+        self._name = segment_name("frame", run_id)
+        self._shape = config.shape
+        self._frame_size = config.frame_size
+        # The array published last time, with its C pointer: see _pixels_of.
+        self._pinned = _NOTHING_PINNED
+        self._last_id = 0
+        self._slot_address = ffi.new("void **")
+        self._slot_views: list[npt.NDArray[np.uint8] | None] = [None] * config.capacity
+        self._finalizer = finalize_at_exit(self, _end, handle)
+
+    @classmethod
+    def create(cls, run_id: str, config: FastLaneConfig) -> Self:
+        """Create the run's segment, reserving all its memory, and become its writer.
+
+        What a dead writer of the same run left behind is replaced. A live one raises
+        :class:`~lanekit.SegmentExists`.
+        """
+        encoded = encode_run_id(run_id)
+        protect_process()
+        out = ffi.new("lk_frame_writer **")
+        status = lib.lk_frame_create(out, encoded, len(encoded), config.to_c())
+        if status < 0:
+            _fail_to_create(status, run_id, config)
+        return cls(ffi.gc(out[0], lib.lk_frame_writer_free), run_id, config)
+
+    @property
+    def run_id(self) -> str:
+        """The run this writer publishes."""
+        return self._run_id
+
+    @property
+    def config(self) -> FastLaneConfig:
+        """The geometry of its frames."""
+        return self._config
+
+    @property
+    def name(self) -> str:
+        """The segment's name in ``/dev/shm``."""
+        return self._name
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        frame: Any,
+        *,
+        metrics: FastLaneMetrics | None = None,
+        metadata: bytes | bytearray | memoryview | None = None,
+    ) -> int:
+        """Copy a frame into the ring and make it the newest one; never waits.
+
+        `frame` is a uint8 array of shape (height, width, channels), of any strides, or a buffer of
+        exactly that many bytes. `metrics` stay with the frame and become the run's newest; without
+        them the last ones are repeated. Returns the frame's sequence number.
+        """
+        pinned = self._pinned
+        if frame is pinned[0] and frame is not None:
+            pixels = pinned[1]
+        else:
+            pixels = self._pixels_of(frame)
+            if pixels is None:
+                return self._publish_strided(frame, metrics, metadata)
+        if metadata is None:
+            data, size = _NULL, 0
+        else:
+            data = _from_buffer(metadata)
+            size = len(data)
+        if metrics is None:
+            seq = _publish(self._handle, pixels, self._frame_size, data, size)
+        else:
+            seq = _publish_metrics(
+                self._handle,
+                pixels,
+                self._frame_size,
+                data,
+                size,
+                metrics.last_reward,
+                metrics.rolling_return,
+                metrics.step_rate_hz,
+            )
+        if seq < 0:
+            self._fail(seq, size)
+        return seq
+
+    def reserve(self) -> Reservation:
+        """Lend the next slot of the ring as an array to render into: no copy at all.
+
+        >>> with writer.reserve() as pixels:           # doctest: +SKIP
+        ...     render_into(pixels)                    # published on leaving, dropped on an error
+        """
+        index = lib.lk_frame_reserve(self._handle, self._slot_address)
+        if index < 0:
+            self._fail(index, 0)
+        view = self._slot_views[index]
+        if view is None:
+            view = shared_array(
+                lib.lk_frame_writer_segment(self._handle),
+                self._slot_address[0],
+                self._shape,
+                writable=True,
+            )
+            self._slot_views[index] = view
+        else:
+            view.flags.writeable = True
+        return Reservation(self, view)
+
+    def update_metrics(self, metrics: FastLaneMetrics) -> None:
+        """Change the run's newest metrics without a frame, e.g. while nobody watches."""
+        status = lib.lk_frame_set_metrics(
+            self._handle, metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz
+        )
+        if status < 0:
+            self._fail(status, 0)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a viewer is alive now; rendering only then costs training nothing.
+
+        A viewer counts for the length of its lease (0.9 s by default) after each read.
+        """
+        status = lib.lk_frame_watched(self._handle)
+        if status < 0:
+            self._fail(status, 0)
+        return status == 1
+
+    def heartbeat(self) -> None:
+        """Show that the worker is alive while it publishes nothing for a long time."""
+        check(lib.lk_frame_heartbeat(self._handle), self._what())
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def invalidate(self) -> None:
+        """Tell the readers that this writer leaves; they wait for the run's next one."""
+        check(lib.lk_frame_invalidate(self._handle), self._what())
+
+    def close(self) -> None:
+        """Mark the segment as left and unmap it. The name stays until :meth:`unlink`."""
+        self._pinned = _NOTHING_PINNED
+        self._slot_views = [None] * self._config.capacity
+        lib.lk_frame_writer_close(self._handle)
+
+    def unlink(self) -> None:
+        """Remove the segment's name; readers that have it open keep their mapping."""
+        status = lib.lk_frame_writer_unlink(self._handle)
+        if status != lib.LK_E_FORKED:  # in a child the name is the parent's: nothing to do
+            check(status, self._what())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+        self.unlink()
+
+    def __repr__(self) -> str:
+        c = self._config
+        return f"<FastLaneWriter {self._run_id!r} {c.width}x{c.height} {c.pixel_format}>"
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _what(self) -> str:
+        return f"run {self._run_id!r} (segment {self._name})"
+
+    def _fail(self, status: int, metadata_size: int) -> None:
+        if status == lib.LK_E_METADATA_SIZE:
+            raise ValueError(
+                f"{self._what()}: {metadata_size} bytes of metadata, but the segment reserves "
+                f"{self._config.metadata_size} per frame; create the writer with "
+                f"FastLaneConfig(..., metadata_size={metadata_size})"
+            )
+        fail(status, self._what())
+
+    def _pixels_of(self, frame: Any) -> CData | None:
+        """Return a C pointer to a frame that fits; None for one that is not contiguous."""
+        if type(frame) is not np.ndarray:
+            return self._pixels_of_other(frame)
+        if frame.shape != self._shape or frame.dtype is not _UINT8:
+            self._check_array(frame)
+        try:
+            pixels = _from_buffer(frame)
+        except ValueError:
+            return None
+        # Training loops often publish one and the same array object again and again. From the
+        # second time on its pointer is kept. That is safe because the memory can not move: numpy
+        # refuses to resize an array while somebody holds a weak reference to it.
+        if id(frame) == self._last_id:
+            self._pinned = (frame, pixels, weakref.ref(frame))
+        else:
+            self._last_id = id(frame)
+            self._pinned = _NOTHING_PINNED
+        return pixels
+
+    def _pixels_of_other(self, frame: Any) -> CData | None:
+        if isinstance(frame, np.ndarray):  # a subclass
+            return self._pixels_of(frame.view(np.ndarray))
+        try:
+            view = memoryview(frame)
+        except TypeError:
+            if hasattr(frame, "__array__"):  # e.g. a tensor in CPU memory
+                return self._pixels_of(np.asarray(frame))
+            raise TypeError(
+                f"{self._what()}: a frame is a uint8 array or a bytes-like object, "
+                f"not {type(frame).__name__}"
+            ) from None
+        if view.format not in ("B", "b", "c"):
+            raise TypeError(
+                f"{self._what()}: a frame holds bytes (uint8), not items of format {view.format!r}"
+            )
+        if view.nbytes != self._frame_size:
+            raise ValueError(self._size_message(f"{view.nbytes} bytes"))
+        return _from_buffer(view) if view.c_contiguous else None
+
+    def _check_array(self, frame: npt.NDArray[Any]) -> None:
+        """Raise for an array that is no frame; let equal but unusual ones pass."""
+        if frame.dtype != _UINT8:
+            raise TypeError(
+                f"{self._what()}: a frame's dtype is uint8, not {frame.dtype}; convert with "
+                ".astype(numpy.uint8)"
+            )
+        height, width, channels = self._shape
+        fits = frame.shape in (self._shape, (self._frame_size,)) or (
+            channels == 1 and frame.shape == (height, width)
+        )
+        if not fits:
+            raise ValueError(self._size_message(f"an array of shape {frame.shape}"))
+
+    def _size_message(self, found: str) -> str:
+        height, width, channels = self._shape
+        return (
+            f"{self._what()}: expected a frame of shape ({height}, {width}, {channels}), that is "
+            f"{self._frame_size} bytes of {self._config.pixel_format}; got {found}. A writer with "
+            "another geometry must be created for frames of another size"
+        )
+
+    def _publish_strided(
+        self, frame: Any, metrics: FastLaneMetrics | None, metadata: Any | None
+    ) -> int:
+        """Publish a frame with gaps: its one copy goes straight into the slot."""
+        reservation = self.reserve()
+        try:
+            reservation.array[...] = np.asarray(frame).reshape(self._shape)
+            return reservation.commit(metrics=metrics, metadata=metadata)
+        except BaseException:
+            reservation.abandon()
+            raise
+
+
+class Reservation:
+    """A slot lent by :meth:`FastLaneWriter.reserve`, open until committed or abandoned."""
+
+    __slots__ = ("_open", "_writer", "array")
+
+    def __init__(self, writer: FastLaneWriter, array: npt.NDArray[np.uint8]) -> None:
+        self._writer = writer
+        self._open = True
+        self.array = array
+        """The slot's pixels, to be overwritten; read-only once the reservation has ended."""
+
+    def commit(
+        self,
+        *,
+        metrics: FastLaneMetrics | None = None,
+        metadata: bytes | bytearray | memoryview | None = None,
+    ) -> int:
+        """Publish the slot as the newest frame and return its sequence number."""
+        writer = self._writer
+        if not self._open:
+            fail(lib.LK_E_NOT_RESERVED, writer._what())
+        if metadata is None:
+            data, size = _NULL, 0
+        else:
+            data = _from_buffer(metadata)
+            size = len(data)
+        if metrics is not None:
+            writer.update_metrics(metrics)
+        self.array.flags.writeable = False
+        seq = lib.lk_frame_commit(writer._handle, data, size)
+        if seq < 0:
+            if seq == lib.LK_E_METADATA_SIZE:
+                self.array.flags.writeable = True  # still reserved: shorter metadata may follow
+            writer._fail(seq, size)
+        self._open = False
+        return seq
+
+    def abandon(self) -> None:
+        """Give the slot back unpublished. Ending twice is allowed."""
+        if self._open:
+            self._open = False
+            self.array.flags.writeable = False
+            check(lib.lk_frame_abandon(self._writer._handle), self._writer._what())
+
+    def __enter__(self) -> npt.NDArray[np.uint8]:
+        return self.array
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._open:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.abandon()
+
+
+def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> None:
+    """Raise with what only creation knows: the owner's pid, the memory missing."""
+    name = segment_name("frame", run_id)
+    what = f"run {run_id!r} (segment {name})"
+    if status == lib.LK_E_EXISTS:
+        pid = owner_of(name)
+        raise errors.SegmentExists(
+            f"{what}: process {pid} is publishing this run; use another run id, or end that "
+            "process first",
+            pid,
+        )
+    if status == lib.LK_E_NO_SPACE:
+        total, free = shared_memory_space()
+        mib = 1 << 20
+        raise errors.OutOfSharedMemory(
+            f"{what}: needs {config.segment_size / mib:.1f} MiB of shared memory, but /dev/shm has "
+            f"{free / mib:.1f} MiB free of {total / mib:.1f}; lower FastLaneConfig.capacity (now "
+            f"{config.capacity}), remove leftovers with `lanekit clean`, or enlarge it (in a "
+            "container: --shm-size)"
+        )
+    fail(status, what)

@@ -1,0 +1,1 @@
+"""Programs that show a run: in a terminal, and in a window."""
