@@ -181,6 +181,19 @@ int64_t lk_frame_publish_metrics(lk_frame_writer *writer, const void *pixels, si
                                  const void *metadata, size_t metadata_size, double last_reward,
                                  double rolling_return, double step_rate_hz);
 
+/*
+ * The same for callers to whom each argument costs time, as it does through a foreign-function
+ * interface: a plain frame that is known to have the right size, and a frame that stays at one
+ * address, described once.
+ */
+int64_t lk_frame_publish_pixels(lk_frame_writer *writer, const void *pixels);
+
+struct lk_frame_source {
+    lk_frame_writer *writer;
+    const void *pixels;
+};
+int64_t lk_frame_publish_source(const struct lk_frame_source *source);
+
 /* Lend the next slot's pixels to render into. Returns the slot's index. */
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels);
 
@@ -234,6 +247,17 @@ enum lk_frame_choice {
  */
 int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t pixels_size,
                       void *metadata, struct lk_frame_info *info);
+
+/* A place that frames are read into again and again, described once; see lk_frame_source. */
+struct lk_frame_target {
+    lk_frame_reader *reader;
+    int choice;
+    void *pixels;
+    size_t pixels_size;
+    void *metadata;
+    struct lk_frame_info *info;
+};
+int64_t lk_frame_read_target(const struct lk_frame_target *target);
 
 /*
  * Look at a frame in place: slot number *slot, at *pixels. What was seen counts only if

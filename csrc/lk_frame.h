@@ -38,8 +38,9 @@ static inline uint32_t lk_frame_slot_index(const struct lk_frame_geometry *geome
     return (uint32_t)((seq - 1) % geometry->capacity);
 }
 
-static inline struct lk_frame_slot *
-lk_frame_slot_at(void *base, const struct lk_frame_geometry *geometry, uint32_t index) {
+static inline struct lk_frame_slot *lk_frame_slot_at(void *base,
+                                                     const struct lk_frame_geometry *geometry,
+                                                     uint32_t index) {
     uint8_t *slots = (uint8_t *)base + geometry->slots_offset;
     return (struct lk_frame_slot *)(void *)(slots + index * geometry->slot_stride);
 }

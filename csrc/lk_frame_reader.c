@@ -31,7 +31,7 @@ struct lk_frame_reader {
     struct lk_segment_header owner; /* private copy: who created the segment */
     struct lk_frame_geometry geometry;
     struct lk_frame_viewer *viewer; /* NULL: the table is full, or this reader is not counted */
-    uint64_t cursor; /* the last frame this reader had */
+    uint64_t cursor;                /* the last frame this reader had */
     uint64_t lease_ns;
     uint64_t announced_ns;
     uint64_t owner_checked_ns;
@@ -60,10 +60,9 @@ static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header) {
                 free_entry = lk_process_word_liveness(found) == LK_DEAD;
             }
             /* relaxed: the entry is only counted; whole words need no order among them */
-            if (free_entry &&
-                atomic_compare_exchange_strong_explicit(identity, &found, ours,
-                                                        memory_order_relaxed,
-                                                        memory_order_relaxed)) {
+            if (free_entry && atomic_compare_exchange_strong_explicit(identity, &found, ours,
+                                                                      memory_order_relaxed,
+                                                                      memory_order_relaxed)) {
                 return &header->viewers[i];
             }
         }
@@ -272,8 +271,8 @@ int lk_frame_writer_liveness(lk_frame_reader *reader) {
     if (status != LK_OK) {
         return status;
     }
-    int liveness = lk_segment_invalidated(reader->segment) ? LK_DEAD
-                                                           : (int)lk_segment_owner(&reader->owner);
+    int liveness =
+        lk_segment_invalidated(reader->segment) ? LK_DEAD : (int)lk_segment_owner(&reader->owner);
     lk_guard_exit(&reader->guard);
     return liveness;
 }
@@ -392,6 +391,11 @@ int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t 
     }
     struct destination to = {.pixels = pixels, .metadata = metadata, .info = info};
     return leave(reader, read_frame(reader, choice, &to, now));
+}
+
+int64_t lk_frame_read_target(const struct lk_frame_target *target) {
+    return lk_frame_read(target->reader, target->choice, target->pixels, target->pixels_size,
+                         target->metadata, target->info);
 }
 
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,

@@ -152,8 +152,8 @@ static int64_t finish_frame(lk_frame_writer *writer, const void *metadata, size_
                           memory_order_relaxed);
     lk_seqlock_end_write(&slot->seq, lk_frame_word_complete(seq));
     writer->published = seq;
-    writer->next_index = writer->next_index + 1 < writer->geometry.capacity ? writer->next_index + 1
-                                                                            : 0;
+    writer->next_index =
+        writer->next_index + 1 < writer->geometry.capacity ? writer->next_index + 1 : 0;
     beat(writer, now);
     lk_announce(&writer->header->head, &writer->header->wake_at, seq);
     return (int64_t)seq;
@@ -198,6 +198,14 @@ int64_t lk_frame_publish_metrics(lk_frame_writer *writer, const void *pixels, si
                                  double rolling_return, double step_rate_hz) {
     struct lk_frame_metrics metrics = {last_reward, rolling_return, step_rate_hz};
     return publish(writer, pixels, pixels_size, metadata, metadata_size, &metrics);
+}
+
+int64_t lk_frame_publish_pixels(lk_frame_writer *writer, const void *pixels) {
+    return publish(writer, pixels, writer->geometry.payload_size, NULL, 0, NULL);
+}
+
+int64_t lk_frame_publish_source(const struct lk_frame_source *source) {
+    return lk_frame_publish_pixels(source->writer, source->pixels);
 }
 
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {

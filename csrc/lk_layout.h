@@ -3,9 +3,9 @@
  *
  * This is an interface between processes, possibly written in other languages: docs/layout.md
  * explains it with test vectors. All integers are little-endian and naturally aligned, floats are
- * IEEE 754 doubles stored as their 64 bits. The first 512 bytes are common to every kind of segment, and
- * the first 128 of them keep their meaning in every version, so that any lanekit can tell whether
- * a segment is an orphan.
+ * IEEE 754 doubles stored as their 64 bits. The first 512 bytes are common to every kind of
+ * segment, and the first 128 of them keep their meaning in every version, so that any lanekit can
+ * tell whether a segment is an orphan.
  *
  *   fast lane segment ("FLAN")
  *   +--------+-----------------------------------------------------------+

@@ -25,7 +25,8 @@
 #endif
 
 /* Which copy frames take. The assembly is opaque to the compiler, so the C11 race that a plain
- * memcpy under a seqlock would be does not exist; sanitizers and other machines get atomic words. */
+ * memcpy under a seqlock would be does not exist; sanitizers and other machines get atomic words.
+ */
 #if !LK_THREAD_SANITIZER && defined(__x86_64__)
 #define LK_COPY_X86 1
 #elif !LK_THREAD_SANITIZER && defined(__aarch64__)

@@ -210,8 +210,8 @@ static int identify(int fd, const char *name, struct lk_segment_id *id, uint64_t
 static bool name_means(const struct lk_segment_id *id) {
     int fd = open_name(id->name, O_RDONLY);
     struct stat info;
-    bool same = fd >= 0 && fstat(fd, &info) == 0 && info.st_dev == id->device &&
-                info.st_ino == id->inode;
+    bool same =
+        fd >= 0 && fstat(fd, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode;
     if (fd >= 0) {
         close(fd);
     }
@@ -365,7 +365,8 @@ static uint32_t kind_of_magic(uint32_t magic) {
 }
 
 /* Judge a private copy of a header against the file it came from. */
-static int check_header(const struct lk_segment_header *header, uint32_t ready, uint64_t file_size) {
+static int check_header(const struct lk_segment_header *header, uint32_t ready,
+                        uint64_t file_size) {
     if (ready == 0) {
         return LK_E_NOT_READY;
     }
@@ -459,6 +460,8 @@ enum lk_liveness lk_segment_owner(const struct lk_segment_header *header) {
 /* Read a header through the file: a copy that no truncation can turn into a fault. */
 static int read_header(int fd, void *out, size_t size, uint64_t *file_size) {
     struct stat info;
+    memset(out, 0, size);
+    *file_size = 0;
     if (fstat(fd, &info) != 0) {
         return LK_E_SYSTEM;
     }
@@ -466,7 +469,6 @@ static int read_header(int fd, void *out, size_t size, uint64_t *file_size) {
     if (!S_ISREG(info.st_mode)) {
         return LK_E_WRONG_KIND;
     }
-    memset(out, 0, size);
     if (info.st_size < (off_t)LK_HEADER_SIZE) {
         return info.st_size == 0 ? LK_E_NOT_READY : LK_E_TRUNCATED;
     }
@@ -478,6 +480,7 @@ static int read_header(int fd, void *out, size_t size, uint64_t *file_size) {
 }
 
 int lk_segment_peek_header(const char *name, void *out, size_t size) {
+    memset(out, 0, size);
     int fd = open_name(name, O_RDONLY);
     if (fd < 0) {
         return status_of_errno(errno);

@@ -39,7 +39,8 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
 static void on_termination(int signal_number) {
     lk_segment_abandon_owned();
     signal(signal_number, SIG_DFL);
-    raise(signal_number); /* delivered when this handler returns, with the status a parent expects */
+    raise(
+        signal_number); /* delivered when this handler returns, with the status a parent expects */
 }
 
 static void clean_up_on(int signal_number) {

@@ -54,8 +54,7 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     if (strategy == LK_WAIT_HYBRID) {
         bool retry = ++spin->waits % spin_retry_every == 0;
         uint64_t spin_end = lk_clock_ns() + (retry ? spin_most_ns : spin->budget_ns);
-        uint64_t now =
-            spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
+        uint64_t now = spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
         learn(spin, now != seen);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;

@@ -64,7 +64,7 @@ class Screen:
         self.clear()
         self._row = self._column = 0
         self._foreground = self._background = ""
-        self._decode = codecs.getincrementaldecoder("utf-8")()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
     def clear(self) -> None:
@@ -80,13 +80,15 @@ class Screen:
 
     def feed(self, data: bytes) -> None:
         text = self._rest + self._decode.decode(data)
-        token = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|[^\x1b]")
+        # Ctrl-C makes the kernel drop what was not read yet. A command cut short by that ends, on
+        # any terminal, where the next one begins.
+        token = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|[^\x1b]|\x1b(\[\??[0-9;]*)?(?=\x1b)")
         position = 0
         while match := token.match(text, position):
             position = match.end()
             if match[3]:
                 self._command(match[1] + match[3], match[2])
-            else:
+            elif match[0][0] != "\x1b":
                 self._put(match[0])
         self._rest = text[position:]
         assert len(self._rest) < 64, f"not a command of any terminal: {self._rest!r}"
@@ -126,7 +128,7 @@ class Terminal:
     ) -> None:
         self.screen = Screen(columns, rows)
         self.output = b""
-        self._complaints = tempfile.TemporaryFile("w+")
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._ours, self._theirs = pty.openpty()
         self.resize(columns, rows)
         self.attributes_before = termios.tcgetattr(self._theirs)
@@ -192,6 +194,12 @@ class Terminal:
 
     def read_until_text(self, text: str) -> None:
         self.read_until(lambda: text in self.screen.text, repr(text))
+
+    def read_until_picture(self, cells: set[Cell]) -> None:
+        self.read_until(lambda: set(self.screen.picture) == cells, str(cells))
+
+    def read_until_picture_differs(self, picture: list[Cell]) -> None:
+        self.read_until(lambda: self.screen.picture != picture, "another picture")
 
     def finish(self) -> str:
         """Read to the end and return what the command complained about."""
@@ -314,11 +322,9 @@ def test_what_was_sent_is_what_the_terminal_shows(depth: Depth) -> None:
     previous = None
     rng = np.random.default_rng(1)
     pixels = noise(20, 30)
-    for _ in range(10):
+    for turn in range(10):
         changed = rng.random((20, 30)) < 0.2
-        pixels = np.where(
-            changed[:, :, None], noise(20, 30, seed=rng.integers(1000)) & 0xC0, pixels
-        )
+        pixels = np.where(changed[:, :, None], noise(20, 30, seed=turn) & 0xC0, pixels)
         cells = to_cells(pixels, depth)
         screen.feed(encode(cells, previous, depth, top=3, left=5))
         previous = cells
@@ -504,7 +510,7 @@ def test_a_newer_frame_takes_the_place_of_the_older(writer: FastLaneWriter, run_
             writer.publish(solid((shade, 0, 0)))
             colour = f"2;{shade};0;0"
             expected = {("▀", colour, colour)}
-            terminal.read_until(lambda e=expected: set(terminal.screen.picture) == e, colour)
+            terminal.read_until_picture(expected)
 
 
 def test_256_colours_are_used_where_24_bit_colour_is_not_promised(
@@ -544,9 +550,7 @@ def test_a_writer_that_left_is_missed_and_its_successor_shown(run_id: str) -> No
         with FastLaneWriter.create(run_id, config) as writer:
             writer.publish(np.broadcast_to(np.array((3, 2, 1, 0), np.uint8), (32, 16, 4)).copy())
             terminal.read_until_text("live")
-            terminal.read_until(
-                lambda: set(terminal.screen.picture) == {("▀", "2;1;2;3", "2;1;2;3")}, "its colour"
-            )
+            terminal.read_until_picture({("▀", "2;1;2;3", "2;1;2;3")})
             assert len(terminal.screen.picture) == 20 * 20
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -126,7 +127,7 @@ def check(status: int, what: str) -> int:
 def shared_array(
     segment: CData, address: CData, shape: tuple[int, ...], *, writable: bool
 ) -> npt.NDArray[np.uint8]:
-    """Return an array over the segment's memory that keeps the mapping alive as long as it lives."""
+    """Return an array over the segment's memory; the mapping stays as long as the array does."""
     size = int(np.prod(shape))
     lib.lk_segment_retain(segment)
     # The array's base is the buffer, the buffer keeps the pointer, the pointer's destructor lets
@@ -138,7 +139,9 @@ def shared_array(
     return np.frombuffer(view, dtype=np.uint8).reshape(shape)
 
 
-def finalize_at_exit(owner: object, end: Callable[[Any], None], handle: CData) -> weakref.finalize:
+def finalize_at_exit(
+    owner: object, end: Callable[[CData], object], handle: CData
+) -> weakref.finalize[[CData], Any]:
     """Call ``end(handle)`` when `owner` is collected or the process ends, whichever is first."""
     finalizer = weakref.finalize(owner, end, handle)
     # Children of `multiprocessing` leave through os._exit, which skips atexit; they run this list.
@@ -152,3 +155,29 @@ def finalize_at_exit(owner: object, end: Callable[[Any], None], handle: CData) -
 def protect_process() -> None:
     """Install the core's signal handlers; see ``lk_process_protect`` in lanekit_api.h."""
     lib.lk_process_protect()
+
+
+@dataclass(frozen=True)
+class PlatformInfo:
+    """What the core can do on this machine."""
+
+    atomics_lock_free: bool
+    futex_works: bool
+    layout_major: int
+    layout_minor: int
+    copy_method: str
+    compiler: str
+
+
+def platform_info() -> PlatformInfo:
+    """Ask the core what it found."""
+    out = ffi.new("struct lk_platform_info *")
+    check(lib.lk_platform_describe(out), "platform")
+    return PlatformInfo(
+        atomics_lock_free=bool(out.atomics_lock_free),
+        futex_works=bool(out.futex_works),
+        layout_major=out.layout_major,
+        layout_minor=out.layout_minor,
+        copy_method=ffi.string(out.copy_method).decode(),
+        compiler=ffi.string(out.compiler).decode(),
+    )

@@ -1,7 +1,7 @@
 """Everything lanekit raises on its own account has one root: :class:`LanekitError`.
 
-Misuse of an argument is an ordinary ``ValueError`` or ``TypeError``. "No frame yet" is a result, not
-an exception.
+Misuse of an argument is an ordinary ``ValueError`` or ``TypeError``. "No frame yet" is a result,
+not an exception.
 """
 
 from __future__ import annotations

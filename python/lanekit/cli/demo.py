@@ -9,6 +9,7 @@ import sys
 import tempfile
 from contextlib import suppress
 
+from lanekit import SegmentExists, SegmentNotFound, reclaim_segment, segment_name
 from lanekit.cli.view import positive
 from lanekit.viewer.terminal import Outcome, QuitSignals, follow
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             )
             failure = child.poll()
         finally:
-            _stop(child)
+            _stop(child, args.run_id)
         if failure is None:
             with suppress(OSError):  # the terminal may have been closed
                 print(_summary(args.run_id, outcome), flush=True)
@@ -62,18 +63,22 @@ def run(args: argparse.Namespace) -> int:
     return 1
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
+def _stop(child: subprocess.Popen[bytes], run_id: str) -> None:
     child.terminate()
     try:
         child.wait(timeout=3.0)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    # A process that was killed could not tidy up. Most often there is nothing left to remove; if
+    # the run turns out to be somebody else's, it stays.
+    with suppress(SegmentNotFound, SegmentExists):
+        reclaim_segment(segment_name("frame", run_id))
 
 
 def _summary(run_id: str, outcome: Outcome) -> str:
     best = outcome.metadata.get("best", 0)
     return (
-        f"showed {outcome.frames_shown:,} frames of run {run_id!r}; best return {best:g} of 500\n"
+        f"run {run_id!r}: {outcome.frames_shown:,} frames shown, best return {best:g} of 500\n"
         "next: `lanekit ls` lists live runs, `lanekit view RUN` shows one from another terminal"
     )

@@ -35,6 +35,8 @@ FALL_FRAMES = 30
 """How long a failed episode stays in the picture, to show the fall."""
 
 PUSH_FRAMES = 12
+"""How long a push stays visible, roughly."""
+
 PUSH_SPEED = 0.9
 """What a push adds to the cart's speed at most, in metres per second."""
 
@@ -125,7 +127,7 @@ def train(writer: FastLaneWriter, *, seed: int, fps: float, go_on: Callable[[], 
         if watched:
             stage.step(learner.mean, pushes=solved)
         metrics = FastLaneMetrics(
-            last_reward=stage.reward if watched else float(bool(returns)),
+            last_reward=stage.reward if watched else 1.0,  # a step that is not shown is no fall
             rolling_return=sum(returns) / len(returns) if returns else 0.0,
             step_rate_hz=rate.update(learner.steps + stage.steps, time.monotonic()),
         )
@@ -143,9 +145,9 @@ def train(writer: FastLaneWriter, *, seed: int, fps: float, go_on: Callable[[], 
 
         # Train in the time that is left before the next frame.
         frame_due = max(frame_due + 1.0 / fps, time.monotonic())
-        while time.monotonic() < frame_due:
-            if (watched or solved) and time.monotonic() < generation_due:
-                time.sleep(max(0.0, min(frame_due, generation_due) - time.monotonic()))
+        while (now := time.monotonic()) < frame_due and go_on():
+            if (watched or solved) and now < generation_due:
+                time.sleep(min(frame_due - now, generation_due - now, 0.05))
                 continue
             generation = learner.generation
             returns.extend(learner.step())

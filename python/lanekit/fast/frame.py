@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from lanekit._core import CData, ffi, lib
+from lanekit._core import CData, check, ffi, lib
 
 PixelFormat = Literal["RGB", "RGBA", "BGRX", "GRAY"]
 
@@ -168,3 +169,21 @@ class FastLaneStats:
     """Reads that gave up because the writer overwrote every attempt."""
     reattached: int
     """How often the reader moved on to a new writer."""
+
+
+@dataclass(frozen=True)
+class FastLaneStatus:
+    """What a fast-lane segment's header says about its traffic."""
+
+    config: FastLaneConfig
+    head: int
+    """Frames published so far."""
+    viewers: int
+    """Readers whose process is alive; the table lists up to 32."""
+
+
+def inspect_frames(name: str) -> FastLaneStatus:
+    """Read the traffic of a fast-lane segment without joining it."""
+    out = ffi.new("struct lk_frame_status *")
+    check(lib.lk_frame_inspect(os.fsencode(name), out), f"segment {name}")
+    return FastLaneStatus(FastLaneConfig.from_c(out.config), out.head, out.viewers)

@@ -39,13 +39,14 @@ _FRESH: int = lib.LK_FRAME_FRESH
 _NEXT: int = lib.LK_FRAME_NEXT
 _MOVED: int = lib.LK_E_MOVED
 _read = lib.lk_frame_read
+_read_target = lib.lk_frame_read_target
 _peek = lib.lk_frame_peek
 _STRATEGIES: dict[str, int] = {
     "hybrid": lib.LK_WAIT_HYBRID,
     "spin": lib.LK_WAIT_SPIN,
     "block": lib.LK_WAIT_BLOCK,
 }
-_NOTHING_PINNED: tuple[Any, Any, Any] = (None, _NULL, None)
+_NOTHING_PINNED: tuple[Any, Any, Any, Any] = (object(), None, None, None)
 # Waits return to Python this often, so that Ctrl-C works.
 _SLICE_NS = 50_000_000
 # How often a frame that the writer overwrites under us is looked for again.
@@ -71,9 +72,6 @@ class FastLaneReader:
         self._info = ffi.new("struct lk_frame_info *")
         self._address = ffi.new("const void **")
         self._slot = ffi.new("uint32_t *")
-        # The array read into last time, with its C pointer: see _pixels_of.
-        self._pinned = _NOTHING_PINNED
-        self._last_id = 0
         self._last_metrics = FastLaneMetrics()
         self._settle()
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
@@ -142,26 +140,28 @@ class FastLaneReader:
         frames of another geometry.
         """
         pinned = self._pinned
-        if out is pinned[0] and out is not None:
-            pixels = pinned[1]
+        if out is pinned[0]:
+            seq = _read_target(pinned[2] if fresh else pinned[1])
+            if seq >= 0:
+                return seq
         else:
             pixels = self._pixels_of(out)
             if pixels is None:
                 return self._read_into_strided(out, fresh)
-        seq = _read(
-            self._handle,
-            _FRESH if fresh else _NEWEST,
-            pixels,
-            self._frame_size,
-            self._metadata,
-            self._info,
-        )
-        if seq < 0:
-            if seq != _MOVED:
-                fail(seq, self._what)
-            self._follow(same_geometry=True)
-            return self.read_into(out, fresh=fresh)
-        return seq
+            seq = _read(
+                self._handle,
+                _FRESH if fresh else _NEWEST,
+                pixels,
+                self._frame_size,
+                self._metadata,
+                self._info,
+            )
+            if seq >= 0:
+                return seq
+        if seq != _MOVED:
+            fail(seq, self._what)
+        self._follow(same_geometry=True)
+        return self.read_into(out, fresh=fresh)
 
     def peek(self, *, fresh: bool = False) -> FramePeek:
         """Look at the newest frame in place, without a copy.
@@ -278,28 +278,27 @@ class FastLaneReader:
         self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
         self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
         self._info.seq = 0
+        # The array read into again and again, if there is one: see _pixels_of.
+        self._pinned = _NOTHING_PINNED
+        self._last_id = 0
 
     def _follow(self, *, same_geometry: bool) -> None:
         """Settle on a new writer's segment; optionally insist on the old geometry."""
         before = self._config
         self._settle()
         now = self._config
-        if (now.shape, now.pixel_format) != (before.shape, before.pixel_format):
-            self._pinned = _NOTHING_PINNED
-            self._last_id = 0
-            if same_geometry:
-                raise errors.GeometryChanged(
-                    f"{self._what}: a new writer publishes {now.width}x{now.height} "
-                    f"{now.pixel_format} instead of {before.width}x{before.height} "
-                    f"{before.pixel_format}; allocate a buffer of shape reader.config.shape",
-                    now,
-                )
+        same = (now.shape, now.pixel_format) == (before.shape, before.pixel_format)
+        if same_geometry and not same:
+            raise errors.GeometryChanged(
+                f"{self._what}: a new writer publishes {now.width}x{now.height} "
+                f"{now.pixel_format} instead of {before.width}x{before.height} "
+                f"{before.pixel_format}; allocate a buffer of shape reader.config.shape",
+                now,
+            )
 
     def _peek(self, choice: int) -> int:
         while True:
-            seq = _peek(
-                self._handle, choice, self._address, self._slot, self._metadata, self._info
-            )
+            seq = _peek(self._handle, choice, self._address, self._slot, self._metadata, self._info)
             if seq >= 0:
                 return seq
             if seq != _MOVED:
@@ -372,10 +371,16 @@ class FastLaneReader:
         # A viewer reads into the same array every time: keep its pointer from the second time on.
         # numpy refuses to resize an array that has a weak reference, so its memory can not move.
         if id(out) == self._last_id:
-            self._pinned = (out, pixels, weakref.ref(out))
+            newest, fresh = (
+                ffi.new(
+                    "struct lk_frame_target *",
+                    (self._handle, choice, pixels, self._frame_size, self._metadata, self._info),
+                )
+                for choice in (_NEWEST, _FRESH)
+            )
+            self._pinned = (out, newest, fresh, (pixels, self._metadata, weakref.ref(out)))
         else:
             self._last_id = id(out)
-            self._pinned = _NOTHING_PINNED
         return pixels
 
     def _read_into_strided(self, out: npt.NDArray[np.uint8], fresh: bool) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,14 @@ _UINT8 = np.dtype(np.uint8)
 _from_buffer = ffi.from_buffer
 _publish = lib.lk_frame_publish
 _publish_metrics = lib.lk_frame_publish_metrics
-_NOTHING_PINNED: tuple[Any, Any, Any] = (None, _NULL, None)
+_publish_pixels = lib.lk_frame_publish_pixels
+_publish_source = lib.lk_frame_publish_source
+_commit = lib.lk_frame_commit
+_NOTHING_PINNED: tuple[Any, Any, Any] = (object(), None, None)
+
+
+# Called by position, which numpy's stubs do not know but which takes a third of the time.
+_make_writable: Callable[[npt.NDArray[np.uint8], bool], None] = np.ndarray.setflags  # type: ignore[assignment]
 
 
 def _end(handle: CData) -> None:
@@ -55,7 +63,7 @@ class FastLaneWriter:
         self._name = segment_name("frame", run_id)
         self._shape = config.shape
         self._frame_size = config.frame_size
-        # The array published last time, with its C pointer: see _pixels_of.
+        # The array published again and again, if there is one: see _notice.
         self._pinned = _NOTHING_PINNED
         self._last_id = 0
         self._slot_address = ffi.new("void **")
@@ -108,32 +116,28 @@ class FastLaneWriter:
         them the last ones are repeated. Returns the frame's sequence number.
         """
         pinned = self._pinned
-        if frame is pinned[0] and frame is not None:
-            pixels = pinned[1]
+        if frame is pinned[0] and metrics is None and metadata is None:
+            seq = _publish_source(pinned[1])
+            if seq > 0:
+                return seq
+            self._fail(seq)
+        try:
+            if frame.shape != self._shape or frame.dtype is not _UINT8:
+                frame = self._checked(frame)
+        except AttributeError:
+            frame = self._checked(frame)
+        try:
+            pixels = _from_buffer(frame)
+        except ValueError:  # not contiguous
+            return self._publish_strided(frame, metrics, metadata)
+        if metrics is None and metadata is None:
+            seq = _publish_pixels(self._handle, pixels)
+            if seq & 6 == 0:  # two frames in a row out of eight, to keep this path short
+                self._notice(frame, pixels, seq)
         else:
-            pixels = self._pixels_of(frame)
-            if pixels is None:
-                return self._publish_strided(frame, metrics, metadata)
-        if metadata is None:
-            data, size = _NULL, 0
-        else:
-            data = _from_buffer(metadata)
-            size = len(data)
-        if metrics is None:
-            seq = _publish(self._handle, pixels, self._frame_size, data, size)
-        else:
-            seq = _publish_metrics(
-                self._handle,
-                pixels,
-                self._frame_size,
-                data,
-                size,
-                metrics.last_reward,
-                metrics.rolling_return,
-                metrics.step_rate_hz,
-            )
+            seq = self._publish_with(pixels, metrics, metadata)
         if seq < 0:
-            self._fail(seq, size)
+            self._fail(seq)
         return seq
 
     def reserve(self) -> Reservation:
@@ -144,7 +148,7 @@ class FastLaneWriter:
         """
         index = lib.lk_frame_reserve(self._handle, self._slot_address)
         if index < 0:
-            self._fail(index, 0)
+            self._fail(index)
         view = self._slot_views[index]
         if view is None:
             view = shared_array(
@@ -155,7 +159,7 @@ class FastLaneWriter:
             )
             self._slot_views[index] = view
         else:
-            view.flags.writeable = True
+            _make_writable(view, True)
         return Reservation(self, view)
 
     def update_metrics(self, metrics: FastLaneMetrics) -> None:
@@ -164,7 +168,7 @@ class FastLaneWriter:
             self._handle, metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz
         )
         if status < 0:
-            self._fail(status, 0)
+            self._fail(status)
 
     @property
     def watched(self) -> bool:
@@ -174,7 +178,7 @@ class FastLaneWriter:
         """
         status = lib.lk_frame_watched(self._handle)
         if status < 0:
-            self._fail(status, 0)
+            self._fail(status)
         return status == 1
 
     def heartbeat(self) -> None:
@@ -220,57 +224,70 @@ class FastLaneWriter:
     def _what(self) -> str:
         return f"run {self._run_id!r} (segment {self._name})"
 
-    def _fail(self, status: int, metadata_size: int) -> None:
-        if status == lib.LK_E_METADATA_SIZE:
-            raise ValueError(
-                f"{self._what()}: {metadata_size} bytes of metadata, but the segment reserves "
-                f"{self._config.metadata_size} per frame; create the writer with "
-                f"FastLaneConfig(..., metadata_size={metadata_size})"
-            )
+    def _fail(self, status: int) -> NoReturn:
         fail(status, self._what())
 
-    def _pixels_of(self, frame: Any) -> CData | None:
-        """Return a C pointer to a frame that fits; None for one that is not contiguous."""
-        if type(frame) is not np.ndarray:
-            return self._pixels_of_other(frame)
-        if frame.shape != self._shape or frame.dtype is not _UINT8:
-            self._check_array(frame)
-        try:
-            pixels = _from_buffer(frame)
-        except ValueError:
-            return None
-        # Training loops often publish one and the same array object again and again. From the
-        # second time on its pointer is kept. That is safe because the memory can not move: numpy
-        # refuses to resize an array while somebody holds a weak reference to it.
-        if id(frame) == self._last_id:
-            self._pinned = (frame, pixels, weakref.ref(frame))
-        else:
-            self._last_id = id(frame)
-            self._pinned = _NOTHING_PINNED
-        return pixels
-
-    def _pixels_of_other(self, frame: Any) -> CData | None:
-        if isinstance(frame, np.ndarray):  # a subclass
-            return self._pixels_of(frame.view(np.ndarray))
-        try:
-            view = memoryview(frame)
-        except TypeError:
-            if hasattr(frame, "__array__"):  # e.g. a tensor in CPU memory
-                return self._pixels_of(np.asarray(frame))
-            raise TypeError(
-                f"{self._what()}: a frame is a uint8 array or a bytes-like object, "
-                f"not {type(frame).__name__}"
-            ) from None
-        if view.format not in ("B", "b", "c"):
-            raise TypeError(
-                f"{self._what()}: a frame holds bytes (uint8), not items of format {view.format!r}"
+    def _metadata(self, metadata: bytes | bytearray | memoryview | None) -> tuple[CData, int]:
+        """Return pointer and size of a frame's metadata, after checking that it fits."""
+        if metadata is None:
+            return _NULL, 0
+        data = _from_buffer(metadata)
+        if len(data) > self._config.metadata_size:
+            raise ValueError(
+                f"{self._what()}: {len(data)} bytes of metadata, but the segment reserves "
+                f"{self._config.metadata_size} per frame; create the writer with "
+                f"FastLaneConfig(..., metadata_size={len(data)})"
             )
-        if view.nbytes != self._frame_size:
-            raise ValueError(self._size_message(f"{view.nbytes} bytes"))
-        return _from_buffer(view) if view.c_contiguous else None
+        return data, len(data)
 
-    def _check_array(self, frame: npt.NDArray[Any]) -> None:
-        """Raise for an array that is no frame; let equal but unusual ones pass."""
+    def _publish_with(
+        self,
+        pixels: CData,
+        metrics: FastLaneMetrics | None,
+        metadata: bytes | bytearray | memoryview | None,
+    ) -> int:
+        data, size = self._metadata(metadata)
+        if metrics is None:
+            return _publish(self._handle, pixels, self._frame_size, data, size)
+        return _publish_metrics(
+            self._handle,
+            pixels,
+            self._frame_size,
+            data,
+            size,
+            metrics.last_reward,
+            metrics.rolling_return,
+            metrics.step_rate_hz,
+        )
+
+    def _notice(self, frame: npt.NDArray[np.uint8], pixels: CData, seq: int) -> None:
+        """Remember where an array is that is published twice in a row.
+
+        Training loops often publish one and the same array object. Keeping its pointer is safe
+        because its memory can not move: numpy refuses to resize an array that has a weak reference.
+        """
+        if seq & 1 and id(frame) == self._last_id and type(frame) is np.ndarray:
+            source = ffi.new("struct lk_frame_source *", (self._handle, pixels))
+            self._pinned = (frame, source, (pixels, weakref.ref(frame)))
+        self._last_id = id(frame)
+
+    def _checked(self, frame: Any) -> Any:
+        """Return a frame that is no plain uint8 array of the right shape as one, or raise."""
+        if not isinstance(frame, np.ndarray):
+            try:
+                frame = memoryview(frame)
+            except TypeError:
+                if not hasattr(frame, "__array__"):  # as tensors in CPU memory have
+                    raise TypeError(
+                        f"{self._what()}: a frame is a uint8 array or a bytes-like object, "
+                        f"not {type(frame).__name__}"
+                    ) from None
+            else:
+                if frame.format in ("b", "c"):  # bytes by another name
+                    frame = frame.cast("B")
+                if frame.nbytes != self._frame_size:
+                    raise ValueError(self._size_message(f"{frame.nbytes} bytes"))
+            frame = np.asarray(frame)
         if frame.dtype != _UINT8:
             raise TypeError(
                 f"{self._what()}: a frame's dtype is uint8, not {frame.dtype}; convert with "
@@ -282,6 +299,7 @@ class FastLaneWriter:
         )
         if not fits:
             raise ValueError(self._size_message(f"an array of shape {frame.shape}"))
+        return frame
 
     def _size_message(self, found: str) -> str:
         height, width, channels = self._shape
@@ -325,27 +343,21 @@ class Reservation:
         writer = self._writer
         if not self._open:
             fail(lib.LK_E_NOT_RESERVED, writer._what())
-        if metadata is None:
-            data, size = _NULL, 0
-        else:
-            data = _from_buffer(metadata)
-            size = len(data)
+        data, size = writer._metadata(metadata)
         if metrics is not None:
             writer.update_metrics(metrics)
-        self.array.flags.writeable = False
-        seq = lib.lk_frame_commit(writer._handle, data, size)
+        seq = _commit(writer._handle, data, size)
         if seq < 0:
-            if seq == lib.LK_E_METADATA_SIZE:
-                self.array.flags.writeable = True  # still reserved: shorter metadata may follow
-            writer._fail(seq, size)
+            writer._fail(seq)
         self._open = False
+        _make_writable(self.array, False)
         return seq
 
     def abandon(self) -> None:
         """Give the slot back unpublished. Ending twice is allowed."""
         if self._open:
             self._open = False
-            self.array.flags.writeable = False
+            _make_writable(self.array, False)
             check(lib.lk_frame_abandon(self._writer._handle), self._writer._what())
 
     def __enter__(self) -> npt.NDArray[np.uint8]:
@@ -365,7 +377,7 @@ class Reservation:
             self.abandon()
 
 
-def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> None:
+def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> NoReturn:
     """Raise with what only creation knows: the owner's pid, the memory missing."""
     name = segment_name("frame", run_id)
     what = f"run {run_id!r} (segment {name})"

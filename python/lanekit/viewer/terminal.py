@@ -381,14 +381,6 @@ def _tabulate(pairs: Sequence[tuple[str, str]], width: int) -> str:
 # --- the two ways to show it ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Picture:
-    """The pixels of one frame, and how to read them."""
-
-    array: Bytes
-    pixel_format: str
-
-
 class PlainLines:
     """One line per second, and one whenever the state changes."""
 
@@ -405,7 +397,7 @@ class PlainLines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, reading: Reading, picture: Picture | None) -> None:
+    def show(self, reading: Reading, frame: FastLaneFrame | None) -> None:
         """Write a line if one is due."""
         now = time.monotonic()
         if now < self._due and reading.state is self._state:
@@ -462,24 +454,24 @@ class FullScreen:
         with suppress(OSError, termios.error):
             self._give_back()
 
-    def show(self, reading: Reading, picture: Picture | None) -> None:
+    def show(self, reading: Reading, frame: FastLaneFrame | None) -> None:
         """Write what changed since the last call."""
         try:
-            self._update(reading, picture)
+            self._update(reading, frame)
         except OSError:
             self._gone = True  # the window was closed
 
-    def _update(self, reading: Reading, picture: Picture | None) -> None:
+    def _update(self, reading: Reading, frame: FastLaneFrame | None) -> None:
         columns, rows = self._measure()
         text = ""
-        layout = (columns, rows, picture is None)
+        layout = (columns, rows, frame is None)
         if layout != self._layout:
             self._layout, self._cells, self._hud = layout, None, []
             text = "\x1b[2J"
         hud = hud_lines(reading, columns, self._depth)[:rows]
-        room = rows // 2 if picture is None else max(0, rows - _HUD_ROWS)
-        if picture is not None and room:
-            text += self._paint(picture, columns, room, dim=reading.state is State.LEFT)
+        room = rows // 2 if frame is None else max(0, rows - _HUD_ROWS)
+        if frame is not None and room:
+            text += self._paint(frame, columns, room, dim=reading.state is State.LEFT)
         for row, (line, before) in enumerate(zip_longest(hud, self._hud), start=room + 1):
             if line != before:
                 text += f"\x1b[{row};1H{line or ''}\x1b[K"
@@ -521,8 +513,8 @@ class FullScreen:
         # A terminal that does not know its size says zero; cursor addresses end at 999.
         return min(size.columns or 80, 999), min(size.lines or 24, 999)
 
-    def _paint(self, picture: Picture, columns: int, room: int, *, dim: bool) -> str:
-        image = to_rgb(picture.array, picture.pixel_format)
+    def _paint(self, frame: FastLaneFrame, columns: int, room: int, *, dim: bool) -> str:
+        image = to_rgb(frame.array, frame.pixel_format)
         width, height = fit(image.shape[1], image.shape[0], columns, room)
         pixels = resize(image, width, height)
         cells = to_cells(pixels // 3 if dim else pixels, self._depth)
@@ -618,7 +610,6 @@ class _Watch:
         self._interval = interval
         self._reader: FastLaneReader | None = None
         self._frame: FastLaneFrame | None = None
-        self._picture: Picture | None = None
         self._returns = History(limit=28, interval=0.25)
         self._moments: deque[float] = deque(maxlen=31)
         self._state = State.WAITING
@@ -642,16 +633,24 @@ class _Watch:
             time.sleep(min(self._frame_due - now, _SLICE))
             return
         if self._reader is None:
-            self._reader = _attach(self._run_id)
+            self._reader = self._attach()
         if self._reader is None:
             time.sleep(_SLICE)
         else:
-            self._reader.wait(_SLICE)
+            # Spinning would save microseconds that no eye can see, at the training's expense.
+            self._reader.wait(_SLICE, strategy="block")
             self._read(self._reader)
         now = time.monotonic()
         if now >= self._refresh_due:
-            face.show(self._reading(now), self._picture)
+            face.show(self._reading(now), self._frame)
             self._refresh_due = now + _REFRESH
+
+    def _attach(self) -> FastLaneReader | None:
+        try:
+            # The writer must not think us gone between two frames that are far apart.
+            return FastLaneReader.attach(self._run_id, lease=min(3600.0, 1.0 + self._interval))
+        except (SegmentNotFound, SegmentNotReady):
+            return None
 
     def _read(self, reader: FastLaneReader) -> None:
         state = State.LIVE if reader.connected else State.LEFT
@@ -659,7 +658,6 @@ class _Watch:
         now = time.monotonic()
         if frame is not None:
             self._frame = frame
-            self._picture = Picture(frame.array, reader.config.pixel_format)
             self.metadata = read_metadata(frame.metadata)
             self.frames_shown += 1
             self._moments.append(now)
@@ -687,13 +685,6 @@ class _Watch:
             returns=tuple(self._returns.points),
             metadata=self.metadata,
         )
-
-
-def _attach(run_id: str) -> FastLaneReader | None:
-    try:
-        return FastLaneReader.attach(run_id)
-    except (SegmentNotFound, SegmentNotReady):
-        return None
 
 
 def follow(

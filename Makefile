@@ -1,0 +1,59 @@
+# Two commands for newcomers: `make demo` and `make test`. The rest serves them and contributors.
+# Needed: a Debian- or Ubuntu-like machine with Python 3.11 or newer and a C compiler.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PRESETS := release asan tsan
+
+.PHONY: help demo test lint ctest pytest test-pythons bench clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
+	$(BIN)/lanekit demo
+
+test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
+
+lint: $(VENV)/.developer build/release/.configured ## ruff, mypy, clang-format, clang-tidy, labels
+	PATH="$(abspath $(BIN)):$$PATH" pre-commit run --all-files --show-diff-on-failure
+
+ctest: $(VENV)/.developer ## the C core alone: release, address+undefined, thread sanitizer
+	for preset in $(PRESETS); do \
+	  PATH="$(abspath $(BIN)):$$PATH" tools/run_ctest.sh $$preset || exit 1; \
+	done
+
+pytest: $(VENV)/.developer ## the Python tests on this interpreter
+	$(BIN)/python -m pytest
+
+test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython found, and 3.14t
+	PATH="$(abspath $(BIN)):$$PATH" tools/test_pythons.sh $(PYTHONS)
+
+bench: $(VENV)/.developer ## the fast lane beside memcpy and a plain-Python ring
+	$(BIN)/python -m bench fast
+
+clean: ## remove what the commands above made
+	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# --- environments -------------------------------------------------------------------------------
+
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in) tools/emit_binding.py
+
+$(VENV)/bin/python:
+	tools/system_packages.sh $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# Editable, so that a changed Python file needs no new install; a changed C file triggers one.
+$(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.developer: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[test,bench,lint]'
+	touch $@
+
+build/release/.configured: $(VENV)/.developer CMakePresets.json
+	PATH="$(abspath $(BIN)):$$PATH" cmake --preset release
+	touch $@

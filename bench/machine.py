@@ -1,0 +1,97 @@
+"""The machine a benchmark runs on: what it is, and which of its cores does what."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WRITER_CORE = 0
+READER_CORE = 1
+
+
+def cores() -> list[int]:
+    """The cores this process was started on, remembered before anything is pinned."""
+    return _CORES
+
+
+_CORES = sorted(os.sched_getaffinity(0))
+
+
+def pin(role: int) -> None:
+    """Keep this process on the writer's or the reader's core; with one core they share it."""
+    os.sched_setaffinity(0, {_CORES[role % len(_CORES)]})
+
+
+def unpin() -> None:
+    """Let this process run on every core again."""
+    os.sched_setaffinity(0, set(_CORES))
+
+
+def set_cores(available: list[int]) -> None:
+    """Take over the parent's list of cores: a child inherits its parent's narrower mask."""
+    _CORES[:] = available
+
+
+def python_clock_cost(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Time nothing: what two clock reads cost a sample that is taken in Python."""
+    now = time.perf_counter_ns
+    samples = np.zeros(count, np.int64)
+    for i in range(count):
+        start = now()
+        samples[i] = now() - start
+    return samples
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _cache_sizes() -> dict[str, str]:
+    found = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        name, kind, size = ((index / f).read_text().strip() for f in ("level", "type", "size"))
+        found[f"L{name} {kind.lower()}"] = size
+    return found
+
+
+def load() -> dict[str, float]:
+    """How busy the machine is besides us: load average, and time stolen by the hypervisor."""
+    steal_ticks = float(Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[8])
+    return {
+        "load_average_1min": os.getloadavg()[0],
+        "steal_seconds": steal_ticks / os.sysconf("SC_CLK_TCK"),
+    }
+
+
+def describe() -> dict[str, Any]:
+    """Return what a reader of the numbers must know about this machine."""
+    return {
+        "cpu": _cpu_model(),
+        "architecture": platform.machine(),
+        "cores": len(_CORES),
+        "one_core_for_all": len(_CORES) == 1,
+        "caches": _cache_sizes(),
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("lanekit", "numpy", "cffi")},
+        "copy_method": _copy_method(),
+    }
+
+
+def _copy_method() -> str:
+    from lanekit._core import ffi, lib
+
+    info = ffi.new("struct lk_platform_info *")
+    lib.lk_platform_describe(info)
+    text: bytes = ffi.string(info.copy_method)
+    return text.decode()

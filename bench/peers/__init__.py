@@ -1,0 +1,1 @@
+"""Other ways to move frames, measured beside lanekit in the same run."""

@@ -1,0 +1,68 @@
+"""Turning many samples into few honest numbers."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Samples = npt.NDArray[Any]
+Block = Callable[[], Samples]
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keep Python's garbage collector from starting inside a sample."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def percentiles(samples: Samples) -> dict[str, float]:
+    """Return p50 and p99 in microseconds of samples in nanoseconds."""
+    p50, p99 = np.percentile(samples, (50, 99))
+    return {"p50_us": float(p50) / 1000, "p99_us": float(p99) / 1000}
+
+
+def alternate(blocks: Mapping[str, Block], rounds: int) -> dict[str, list[dict[str, float]]]:
+    """Run all blocks in turn, round after round, so that a noisy moment hits each alike.
+
+    Every other round goes backwards, so that no block always follows the same one.
+    """
+    names = list(blocks)
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    with undisturbed():
+        for i in range(rounds):
+            for name in names if i % 2 == 0 else reversed(names):
+                results[name].append(percentiles(blocks[name]()))
+    return results
+
+
+def median(results: list[dict[str, float]], key: str = "p50_us") -> float:
+    """Return the median over all rounds."""
+    return float(np.median([result[key] for result in results]))
+
+
+def ratio(results: list[dict[str, float]], limit: list[dict[str, float]]) -> float:
+    """Return the median over all rounds of how many times the limit's p50 it took."""
+    pairs = zip(results, limit, strict=True)
+    return float(np.median([ours["p50_us"] / least["p50_us"] for ours, least in pairs]))
+
+
+def summary(
+    results: Mapping[str, list[dict[str, float]]], limits: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """Return p50, p99 and, where `limits` names one, the ratio to a limit of the same run."""
+    rows: dict[str, dict[str, float]] = {}
+    for name, rounds in results.items():
+        rows[name] = {key: median(rounds, key) for key in ("p50_us", "p99_us")}
+        if name in limits:
+            rows[name]["ratio"] = ratio(rounds, results[limits[name]])
+    return rows

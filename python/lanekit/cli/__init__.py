@@ -1,0 +1,63 @@
+"""The `lanekit` command: one module per sub-command.
+
+Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``. Exit
+status 0 is success, 1 an answer of "no" or an error, 2 a misuse of the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from lanekit import LanekitError, __version__
+from lanekit.cli import clean, demo, doctor, ls, view
+
+
+class Command(Protocol):
+    """What a sub-command's module offers."""
+
+    NAME: str
+    HELP: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit status."""
+
+
+COMMANDS: tuple[Command, ...] = (demo, view, ls, clean, doctor)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser = argparse.ArgumentParser(
+        prog="lanekit",
+        description="Move data between the processes of an RL run, and watch it.",
+    )
+    parser.add_argument("--version", action="version", version=f"lanekit {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        command.configure(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line."""
+    args = build_parser().parse_args(arguments)
+    try:
+        return int(args.run(args))
+    except LanekitError as error:
+        print(f"lanekit: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (head, less) has left: not an error. Python would complain once
+        # more when it flushes at exit, so give it somewhere to flush to.
+        sys.stdout = open("/dev/null", "w", encoding="utf-8")  # noqa: SIM115
+        return 0

@@ -1,0 +1,88 @@
+"""`lanekit clean`: remove what dead processes left in shared memory."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lanekit import errors
+from lanekit.cli.ls import Row, human_size, list_segments, printable
+from lanekit.segments import reclaim_segment
+
+NAME = "clean"
+HELP = "Remove segments whose owner is dead; nothing else, unless forced by name."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these segments")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also remove the named segments that are damaged or have a live owner (asks first)",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove orphans; report what stays and why."""
+    if args.force and not args.names:
+        print("lanekit clean: --force needs the names of the segments", file=sys.stderr)
+        return 2
+    rows = list_segments()
+    unknown = set(args.names) - {row.name for row in rows}
+    for name in sorted(unknown):
+        print(f"{name}: no such segment; `lanekit ls` lists them", file=sys.stderr)
+    chosen = [row for row in rows if not args.names or row.name in args.names]
+    failed = bool(unknown)
+    removed = 0
+    for row in chosen:
+        orphan = row.info is not None and row.info.orphan
+        if not orphan and not args.force:
+            if args.names or row.info is None:
+                print(f"kept    {row.name}  ({why_kept(row)})")
+            failed = failed or bool(args.names)
+            continue
+        if not orphan and not args.dry_run and not args.yes and not confirmed(row):
+            print(f"kept    {row.name}")
+            continue
+        if args.dry_run:
+            print(f"would remove {row.name}  {human_size(row.size)}  {what_it_is(row)}")
+            continue
+        try:
+            reclaim_segment(row.name, force=not orphan)
+        except errors.LanekitError as error:
+            print(f"kept    {row.name}  ({error})", file=sys.stderr)
+            failed = True
+        else:
+            removed += 1
+            print(f"removed {row.name}  {human_size(row.size)}  {what_it_is(row)}")
+    if not args.dry_run and removed == 0 and not failed:
+        print("nothing to clean")
+    return 1 if failed else 0
+
+
+def what_it_is(row: Row) -> str:
+    """Describe whose segment it was."""
+    if row.info is None:
+        return "(unreadable)"
+    return f"(run {printable(row.info.run_id)!r}, owner {row.owner})"
+
+
+def why_kept(row: Row) -> str:
+    """Say why a segment is no orphan."""
+    if row.info is None:
+        return f"{row.problem}"
+    if row.info.owner == "unknown":
+        return f"owner {row.info.owner_pid} is in another pid namespace and may be alive"
+    return f"owner {row.info.owner_pid} is alive"
+
+
+def confirmed(row: Row) -> bool:
+    """Ask before removing something that may be in use."""
+    if not sys.stdin.isatty():
+        print(f"{row.name}: {why_kept(row)}; add --yes to remove it anyway", file=sys.stderr)
+        return False
+    answer = input(f"{row.name}: {why_kept(row)}. Remove it anyway? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")

@@ -1,0 +1,244 @@
+"""`lanekit doctor`: what works on this machine, and what to do about what does not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import sysconfig
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Literal
+
+import numpy as np
+
+from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, LanekitError
+from lanekit._core import platform_info
+from lanekit.cli.ls import human_size, list_segments
+from lanekit.segments import shared_memory_space
+
+NAME = "doctor"
+HELP = "Check this machine: atomics, futex, shared memory, Python build, extras, Qt platform."
+
+State = Literal["ok", "note", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    topic: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings; status 1 if something that the lanes need fails."""
+    findings = [check() for check in CHECKS]
+    if args.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        marks = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
+        width = max(len(finding.topic) for finding in findings)
+        for finding in findings:
+            print(f"{marks[finding.state]}  {finding.topic.ljust(width)}  {finding.found}")
+            if finding.remedy:
+                print(f"      {' ' * width}  -> {finding.remedy}")
+    return 1 if any(finding.state == "fail" for finding in findings) else 0
+
+
+def check_python() -> Finding:
+    """Interpreter and GIL."""
+    build = "free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with GIL"
+    is_gil_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    found = f"{platform.python_implementation()} {platform.python_version()}, {build}"
+    if build == "free-threaded" and is_gil_enabled():
+        return Finding(
+            "python",
+            "note",
+            f"{found}, but the GIL is on now",
+            "an imported extension switched it on; PYTHON_GIL=0 keeps it off",
+        )
+    return Finding("python", "ok", found)
+
+
+def check_core() -> Finding:
+    """The compiled core."""
+    info = platform_info()
+    found = (
+        f"layout {info.layout_major}.{info.layout_minor}, copies by {info.copy_method}, "
+        f"compiler {info.compiler}"
+    )
+    return Finding("core", "ok", found)
+
+
+def check_atomics() -> Finding:
+    """Lock-free atomics: without them shared memory can not work."""
+    if platform_info().atomics_lock_free:
+        return Finding("atomics", "ok", "32- and 64-bit atomics are lock-free")
+    return Finding(
+        "atomics", "fail", "64-bit atomics take locks", "use a 64-bit Python on a 64-bit system"
+    )
+
+
+def check_futex() -> Finding:
+    """Cross-process wake-ups."""
+    if platform_info().futex_works:
+        return Finding("futex", "ok", "readers sleep until they are woken")
+    return Finding(
+        "futex",
+        "note",
+        "not available: waits poll every 0.2 ms",
+        "allow the futex system call in the sandbox's seccomp profile",
+    )
+
+
+def check_shared_memory() -> Finding:
+    """Size and free space of /dev/shm."""
+    try:
+        total, free = shared_memory_space()
+    except OSError as error:
+        return Finding("/dev/shm", "fail", f"not usable: {error}", "mount -t tmpfs tmpfs /dev/shm")
+    found = f"{human_size(free)} free of {human_size(total)}"
+    if not os.access("/dev/shm", os.W_OK):
+        return Finding("/dev/shm", "fail", f"{found}, not writable", "chmod 1777 /dev/shm")
+    if free < 256 << 20:
+        return Finding(
+            "/dev/shm",
+            "note",
+            f"{found}: a 640x480 run with 128 slots takes 113 MiB",
+            "`lanekit clean` removes leftovers; in a container use --shm-size=2g",
+        )
+    return Finding("/dev/shm", "ok", found)
+
+
+def check_leftovers() -> Finding:
+    """Segments of dead owners."""
+    orphans = [row for row in list_segments() if row.info is not None and row.info.orphan]
+    if not orphans:
+        return Finding("leftovers", "ok", "none")
+    size = human_size(sum(row.size for row in orphans))
+    return Finding(
+        "leftovers", "note", f"{len(orphans)} segments of dead owners, {size}", "lanekit clean"
+    )
+
+
+def check_fast_lane() -> Finding:
+    """One frame through real shared memory."""
+    run_id = f"lanekit-doctor-{uuid.uuid4()}"
+    frame = np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3)
+    try:
+        with (
+            FastLaneWriter.create(run_id, FastLaneConfig(width=16, height=16)) as writer,
+            FastLaneReader.attach(run_id) as reader,
+        ):
+            writer.publish(frame)
+            seen = reader.latest_frame()
+    except LanekitError as error:
+        return Finding("fast lane", "fail", str(error), "see the lines above")
+    if seen is None or not np.array_equal(seen.array, frame):
+        return Finding("fast lane", "fail", "a frame came back changed", "please report this")
+    return Finding("fast lane", "ok", "a frame went through shared memory and came back whole")
+
+
+def check_cores() -> Finding:
+    """Cores this process may use."""
+    cores = len(os.sched_getaffinity(0))
+    if cores == 1:
+        return Finding(
+            "cores",
+            "note",
+            "1: writer and viewers take turns",
+            "give the run two cores or more to watch it at no cost",
+        )
+    return Finding("cores", "ok", str(cores))
+
+
+def check_extras() -> Finding:
+    """Optional parts, as the installed package declares them."""
+    missing = missing_of_extras(requires("lanekit") or [])
+    present = [extra for extra, names in missing.items() if not names]
+    absent = [extra for extra, names in missing.items() if names]
+    found = f"installed: {', '.join(present) or 'none'}"
+    if not absent:
+        return Finding("extras", "ok", found)
+    return Finding(
+        "extras",
+        "note",
+        f"{found}; not installed: {', '.join(absent)}",
+        f"what you need of them: pip install 'lanekit[{','.join(absent)}]'",
+    )
+
+
+def missing_of_extras(requirements: list[str]) -> dict[str, list[str]]:
+    """Return the distributions that each extra asks for and this environment lacks."""
+    missing: dict[str, list[str]] = {}
+    for requirement in requirements:
+        extra = re.search(r"extra == ['\"]([^'\"]+)", requirement)
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        if extra is None or name is None:
+            continue
+        names = missing.setdefault(extra.group(1), [])
+        # A requirement for other Pythons only does not count against this one.
+        if "python_version" not in requirement and not is_installed(name.group()):
+            names.append(name.group())
+    return missing
+
+
+def is_installed(distribution: str) -> bool:
+    """Whether a distribution is in this environment."""
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def check_qt() -> Finding:
+    """Where a window would open."""
+    if not is_installed("PyQt6"):
+        return Finding(
+            "qt platform",
+            "note",
+            "PyQt6 is not installed",
+            "nothing to do: `lanekit view RUN` shows runs in the terminal",
+        )
+    qt = version("PyQt6")
+    chosen = os.environ.get("QT_QPA_PLATFORM")
+    if chosen:
+        return Finding("qt platform", "ok", f"PyQt6 {qt}, QT_QPA_PLATFORM={chosen}")
+    if os.environ.get("WAYLAND_DISPLAY"):
+        return Finding("qt platform", "ok", f"PyQt6 {qt}, wayland")
+    if os.environ.get("DISPLAY"):
+        return Finding("qt platform", "ok", f"PyQt6 {qt}, xcb on {os.environ['DISPLAY']}")
+    return Finding(
+        "qt platform",
+        "note",
+        f"PyQt6 {qt}, but no screen (neither DISPLAY nor WAYLAND_DISPLAY is set)",
+        "`lanekit view RUN` shows the run in the terminal",
+    )
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    check_python,
+    check_core,
+    check_atomics,
+    check_futex,
+    check_cores,
+    check_shared_memory,
+    check_leftovers,
+    check_fast_lane,
+    check_extras,
+    check_qt,
+)

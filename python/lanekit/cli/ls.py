@@ -1,0 +1,164 @@
+"""`lanekit ls`: the segments of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from lanekit import errors
+from lanekit.fast.frame import FastLaneStatus, inspect_frames
+from lanekit.segments import SegmentInfo, scan_segments, segment_path
+
+NAME = "ls"
+HELP = "List the lanes of this machine: run, geometry, size, owner, frames, viewers, age."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a table, or JSON."""
+    rows = list_segments()
+    if args.json:
+        print(json.dumps([row.to_json() for row in rows], indent=2))
+    elif rows:
+        print(table([row.to_cells() for row in rows]))
+    else:
+        print("no lanes on this machine; `lanekit demo` starts one")
+    return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One segment, as far as it could be read."""
+
+    name: str
+    size: int
+    info: SegmentInfo | None
+    frames: FastLaneStatus | None
+    problem: str | None
+
+    @property
+    def owner(self) -> str:
+        """The owner's pid and state."""
+        if self.info is None:
+            return "?"
+        state = "left" if self.info.invalidated else self.info.owner
+        return f"{self.info.owner_pid} {state}"
+
+    def to_cells(self) -> list[str]:
+        """Return the row of the table."""
+        if self.info is None:
+            return [self.name, "?", "?", "?", human_size(self.size), "?", "?", "?", "?"]
+        geometry = frames = viewers = "?"
+        if self.frames is not None:
+            c = self.frames.config
+            geometry = f"{c.width}x{c.height} {c.pixel_format} x{c.capacity}"
+            frames, viewers = str(self.frames.head), str(self.frames.viewers)
+        age = human_age(time.time() - self.info.created_unix_ns / 1e9)
+        return [
+            self.name,
+            self.info.kind,
+            printable(self.info.run_id),
+            geometry,
+            human_size(self.size),
+            self.owner,
+            frames,
+            viewers,
+            age,
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything known, for other programs."""
+        out: dict[str, Any] = {"name": self.name, "size": self.size, "problem": self.problem}
+        if self.info is not None:
+            out |= {
+                "kind": self.info.kind,
+                "run": self.info.run_id,
+                "owner_pid": self.info.owner_pid,
+                "owner": self.info.owner,
+                "invalidated": self.info.invalidated,
+                "age_seconds": time.time() - self.info.created_unix_ns / 1e9,
+                "heartbeat_age_seconds": (time.monotonic_ns() - self.info.heartbeat_ns) / 1e9,
+            }
+        if self.frames is not None:
+            c = self.frames.config
+            out |= {
+                "geometry": {
+                    "width": c.width,
+                    "height": c.height,
+                    "channels": c.channels,
+                    "pixel_format": c.pixel_format,
+                    "capacity": c.capacity,
+                    "metadata_size": c.metadata_size,
+                },
+                "frames": self.frames.head,
+                "viewers": self.frames.viewers,
+            }
+        return out
+
+
+def list_segments() -> list[Row]:
+    """Look at every lanekit segment of this machine."""
+    rows = []
+    for found in scan_segments():
+        if isinstance(found, tuple):
+            name, reason = found
+            rows.append(Row(name, file_size(name), None, None, str(reason)))
+            continue
+        frames, problem = None, None
+        try:
+            frames = inspect_frames(found.name)
+        except errors.LanekitError as reason:
+            problem = str(reason)
+        rows.append(Row(found.name, found.size, found, frames, problem))
+    return rows
+
+
+def file_size(name: str) -> int:
+    """Return the size of a segment whose header can not be read."""
+    try:
+        return segment_path(name).stat().st_size
+    except OSError:
+        return 0
+
+
+def table(rows: list[list[str]]) -> str:
+    """Align rows under the headings."""
+    heads = ["NAME", "KIND", "RUN", "GEOMETRY", "SIZE", "OWNER", "FRAMES", "VIEWERS", "AGE"]
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [heads, *rows]
+    )
+    return os.linesep.join(lines)
+
+
+def printable(text: str, most: int = 40) -> str:
+    """Return a run id that can not disturb a terminal."""
+    clean = "".join(c if c.isprintable() else "�" for c in text)
+    return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+def human_size(size: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def human_age(seconds: float) -> str:
+    """Return a duration as people read it."""
+    seconds = max(0.0, seconds)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

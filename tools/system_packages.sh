@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
+# venv module. Installs what is missing with apt-get when it may; otherwise says what to install.
+#
+# usage: tools/system_packages.sh [PYTHON]
+set -euo pipefail
+
+python=${1:-python3}
+command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
+
+"$python" - <<'CHECK' || exit 1
+import sys
+if sys.version_info < (3, 11):
+    sys.exit(f"error: lanekit needs Python 3.11 or newer, this is {sys.version.split()[0]}; "
+             "name another one: make PYTHON=python3.12 ...")
+CHECK
+
+missing=()
+{ command -v cc || command -v gcc; } >/dev/null 2>&1 || missing+=(build-essential)
+command -v c++ >/dev/null 2>&1 || missing+=(g++)
+command -v git >/dev/null 2>&1 || missing+=(git) # pre-commit asks git which files there are
+# Distributions split Python: the headers and ensurepip come in packages of their own.
+"$python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
+  || missing+=("$(basename "$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")-dev")
+"$python" -c 'import ensurepip, venv' 2>/dev/null \
+  || missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+apt=(apt-get)
+[ "$(id -u)" -eq 0 ] || apt=(sudo -n apt-get)
+if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; then
+  echo "installing: ${missing[*]}" >&2
+  "${apt[@]}" update -qq
+  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -qq -y "${missing[@]}" >/dev/null
+else
+  echo "error: missing on this machine: ${missing[*]}" >&2
+  echo "       install them, e.g.: sudo apt-get install ${missing[*]}" >&2
+  exit 1
+fi

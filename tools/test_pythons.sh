@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Run the Python tests on several CPythons. Those with a GIL all install one and the same
+# limited-API wheel, which is what users get; free-threaded 3.14t gets its own, and is built from
+# source (once, cached) where it is missing.
+#
+# usage: tools/test_pythons.sh [VERSION ...]      default: 3.11 3.12 3.13 3.14 3.14t
+# A version with a GIL that this machine lacks is reported and passed over, except when asked for.
+set -euo pipefail
+
+asked=("$@")
+[ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14 3.14t
+
+find_python() {
+  local version=$1 candidate
+  for candidate in "$(command -v "python$version" || true)" \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/"python$version" \
+    "${XDG_CACHE_HOME:-$HOME/.cache}"/lanekit/python/"$version".*/bin/"python$version"; do
+    if [ -n "$candidate" ] && [ -x "$candidate" ] &&
+      [ "$("$candidate" -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], sys.abiflags))' 2>/dev/null)" = "$version" ]; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  [ "$version" != 3.14t ] || tools/build_python.sh 3.14t
+}
+
+rm -rf build/wheels
+python -m build --wheel --outdir build/wheels . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+abi3=$(echo build/wheels/*-cp311-abi3-*.whl)
+[ -f "$abi3" ] || { echo "error: no limited-API wheel was built: $(ls build/wheels)" >&2; exit 1; }
+
+results=()
+for version in "$@"; do
+  interpreter=$(find_python "$version" || true)
+  if [ -z "$interpreter" ]; then
+    [ ${#asked[@]} -eq 0 ] || { echo "error: no CPython $version on this machine" >&2; exit 1; }
+    results+=("$version: not on this machine")
+    continue
+  fi
+  venv=.venv-$version
+  rm -rf "$venv"
+  "$interpreter" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --upgrade pip
+  if [ "$version" = 3.14t ]; then
+    "$venv/bin/python" -m pip install --quiet '.[test]'
+  else
+    "$venv/bin/python" -m pip install --quiet "$abi3[test]"
+  fi
+  echo "== Python tests, CPython $version"
+  "$venv/bin/python" -m pytest -q
+  results+=("$version: passed")
+done
+printf '%s\n' "${results[@]}"
