@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,18 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(names: list[str], effort: fast_lane.Effort) -> dict[str, Any]:
-    results = {}
+def _measure(names: list[str], effort: fast_lane.Effort) -> tuple[dict[str, Any], dict[str, Any]]:
+    results, noise = {}, {}
     for name in names:
-        started = time.monotonic()
+        started, neighbours = time.monotonic(), machine.Neighbours()
         results[name] = fast_lane.MEASUREMENTS[name](effort)
-        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
-    return results
+        noise[name] = neighbours.share()
+        print(
+            f"{name}: {time.monotonic() - started:.0f} s, "
+            f"{noise[name]['used_by_others']:.1%} of the machine used by others",
+            file=sys.stderr,
+        )
+    return results, noise
 
 
 def main() -> None:
@@ -46,14 +52,13 @@ def main() -> None:
     described = machine.describe()
     if described["one_core_for_all"]:
         print("Only one core: writer and reader share it; latencies mean little.", file=sys.stderr)
-    before = machine.load()
     effort = fast_lane.QUICK if arguments.quick else fast_lane.FULL
-    results = _measure(arguments.only or list(fast_lane.MEASUREMENTS), effort)
+    results, noise = _measure(arguments.only or list(fast_lane.MEASUREMENTS), effort)
     record = {
         "machine": described,
         "method": _METHOD,
-        "quick": arguments.quick,
-        "load": {"before": before, "after": machine.load()},
+        "effort": asdict(effort),
+        "noise": noise,
         "results": results,
     }
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -14,7 +15,12 @@ _SPAWN = multiprocessing.get_context("spawn")
 _PATIENCE = 60.0
 
 
-def _begin(role: Callable[..., None], core: int, cores: list[int], conn: Connection, args: Any):  # noqa: ANN202
+Role = Callable[..., None]
+
+
+def _begin(
+    role: Role, core: int, cores: list[int], conn: Connection, args: tuple[Any, ...]
+) -> None:
     machine.set_cores(cores)
     machine.pin(core)
     role(conn, *args)
@@ -26,7 +32,7 @@ class Companion:
     A role answers each message it takes from the pipe and ends at the message "end".
     """
 
-    def __init__(self, core: int, role: Callable[..., None], *args: Any) -> None:
+    def __init__(self, core: int, role: Role, *args: Any) -> None:
         self._conn, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(
             target=_begin, args=(role, core, machine.cores(), theirs, args), daemon=True
@@ -58,10 +64,8 @@ class Companion:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
+        with contextlib.suppress(OSError):  # it may have ended already
             self.tell("end")
-        except OSError:
-            pass  # it ended already
         self._process.join(10)
         if self._process.is_alive():
             self._process.terminate()

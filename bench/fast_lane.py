@@ -148,24 +148,6 @@ def _time_memcpy_called(ring: PlainRing, source: Any, count: int) -> Samples:
     return samples
 
 
-def _time_read_into(reader: FastLaneReader, out: Pixels, count: int) -> Samples:
-    samples = np.zeros(count, np.int64)
-    for i in range(count):
-        start = _now()
-        reader.read_into(out)
-        samples[i] = _now() - start
-    return samples
-
-
-def _time_latest_frame(reader: FastLaneReader, count: int) -> Samples:
-    samples = np.zeros(count, np.int64)
-    for i in range(count):
-        start = _now()
-        reader.latest_frame()
-        samples[i] = _now() - start
-    return samples
-
-
 def _each_new_frame(ring: PlainRing, count: int) -> Iterator[int]:
     """Spin, as the C limit does, until the head moves; so both read at the same moment."""
     wait_head, seen = limits.load().lib.limit_wait_head, 0
@@ -177,9 +159,7 @@ def _each_new_frame(ring: PlainRing, count: int) -> Iterator[int]:
         yield i
 
 
-def _time_read_into_new(
-    reader: FastLaneReader, ring: PlainRing, out: Pixels, count: int
-) -> Samples:
+def _time_read_into(reader: FastLaneReader, ring: PlainRing, out: Pixels, count: int) -> Samples:
     samples = np.zeros(count, np.int64)
     for i in _each_new_frame(ring, count):
         start = _now()
@@ -188,7 +168,7 @@ def _time_read_into_new(
     return samples
 
 
-def _time_latest_frame_new(reader: FastLaneReader, ring: PlainRing, count: int) -> Samples:
+def _time_latest_frame(reader: FastLaneReader, ring: PlainRing, count: int) -> Samples:
     samples = np.zeros(count, np.int64)
     for i in _each_new_frame(ring, count):
         start = _now()
@@ -229,7 +209,7 @@ def _watch(conn: Connection, run_id: str, config: FastLaneConfig, plain: str | N
             def look(reader: FastLaneReader = reader, also: PlainRing | None = also) -> None:
                 reader.read_into(out)
                 if also is not None:
-                    limits.copy_out(also, out, 1)
+                    limits.copy_out(also, out, 1, fresh=False)
 
             look()
             conn.send("reading")
@@ -292,7 +272,7 @@ def _publish_blocks(
 
 
 def publish_cost(size: Size, reader_hz: float | None, effort: Effort) -> dict[str, Any]:
-    """Time publishing, with no reader or one that looks at both rings `reader_hz` times a second."""
+    """Time publishing with no reader, or with one that looks at both rings at a rate in Hz."""
     machine.pin(machine.WRITER_CORE)
     with (
         _lane_and_plain_ring(size) as (writer, ring),
@@ -348,33 +328,26 @@ _READ_LIMITS = {
 }
 
 
-def _read_blocks(
-    reader: FastLaneReader, ring: PlainRing, count: int, *, new: bool
-) -> dict[str, Block]:
+def _read_blocks(reader: FastLaneReader, ring: PlainRing, count: int) -> dict[str, Block]:
     out = np.zeros(ring.config.shape, np.uint8)
-    blocks: dict[str, Block] = {
-        "memcpy": lambda: limits.copy_out(ring, out, count, fresh=new),
-        "find newest + memcpy": lambda: limits.copy_out(ring, out, count, fresh=new, find=True),
-        "read called from C": lambda: limits.call_read(reader, out, count, ring if new else None),
+    return {
+        "memcpy": lambda: limits.copy_out(ring, out, count),
+        "find newest + memcpy": lambda: limits.copy_out(ring, out, count, find=True),
+        "read called from C": lambda: limits.call_read(reader, ring, out, count),
+        "read_into": lambda: _time_read_into(reader, ring, out, count),
+        "latest_frame": lambda: _time_latest_frame(reader, ring, count),
     }
-    if new:
-        blocks["read_into"] = lambda: _time_read_into_new(reader, ring, out, count)
-        blocks["latest_frame"] = lambda: _time_latest_frame_new(reader, ring, count)
-    else:
-        blocks["read_into"] = lambda: _time_read_into(reader, out, count)
-        blocks["latest_frame"] = lambda: _time_latest_frame(reader, count)
-    return blocks
 
 
 def read_cost(size: Size, writer_hz: float, effort: Effort) -> dict[str, Any]:
     """Time reading while a writer publishes at a rate in Hz, or flat out (0).
 
-    The limit copies the newest slot of the very same segment. Flat out, a reader finds a new frame
-    at almost every read; at lower rates both wait for one, so that every sample reads a new frame.
+    The limit copies the newest slot of the very same segment. Before each sample both wait until
+    the head has moved: reading a frame again would only measure this core's own cache.
     """
     machine.pin(machine.READER_CORE)
-    run_id, new = _run_id("read"), writer_hz > 0
-    count = int(effort.block_seconds * 10 * writer_hz) if new else size.block(effort)
+    run_id = _run_id("read")
+    count = int(effort.block_seconds * 5 * writer_hz) if writer_hz else size.block(effort)
     with Companion(machine.WRITER_CORE, _train, run_id, size.config) as trainer:
         name = trainer.answer()
         with (
@@ -384,7 +357,7 @@ def read_cost(size: Size, writer_hz: float, effort: Effort) -> dict[str, Any]:
             while reader.next_frame() is not None:
                 pass  # walks once through the whole ring, so that its pages are mapped
             trainer.ask(writer_hz)
-            blocks = _read_blocks(reader, ring, count, new=new)
+            blocks = _read_blocks(reader, ring, count)
             for block in blocks.values():
                 block()
             results = alternate(blocks, effort.rounds)

@@ -36,7 +36,8 @@ static unsigned char *pixels_of(const struct limit_ring *ring, uint64_t seq) {
     return ring->base + HEADER_SIZE + (seq - 1) % ring->capacity * ring->stride + SLOT_HEADER;
 }
 
-/* The first value that differs from `seen`, or `seen` when timeout_ns passed: a peer may be gone. */
+/* The first value that differs from `seen`, or `seen` when timeout_ns passed: a peer may be gone.
+ */
 static uint64_t spin_beyond(_Atomic uint64_t *word, uint64_t seen, uint64_t timeout_ns) {
     uint64_t deadline = now_ns() + timeout_ns;
     do {
@@ -117,12 +118,12 @@ uint32_t limit_call_publish(void *publish, void *writer, const void *pixels, siz
 }
 
 uint32_t limit_call_read(void *read, void *reader, void *pixels, size_t size, void *info,
-                         const struct limit_ring *fresh, uint32_t count, uint32_t *samples,
+                         const struct limit_ring *ring, uint32_t count, uint32_t *samples,
                          uint64_t timeout_ns) {
     read_function *call = (read_function *)read;
-    uint64_t seen = fresh != NULL ? atomic_load_explicit(head_of(fresh), memory_order_acquire) : 0;
+    uint64_t seen = atomic_load_explicit(head_of(ring), memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
-        seen = fresh != NULL ? spin_beyond(head_of(fresh), seen, timeout_ns) : 0;
+        seen = spin_beyond(head_of(ring), seen, timeout_ns);
         uint64_t start = now_ns();
         int64_t seq = call(reader, 0, pixels, size, NULL, info);
         samples[i] = (uint32_t)(now_ns() - start);

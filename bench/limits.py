@@ -44,7 +44,7 @@ uint64_t limit_copy_in_untimed(const struct limit_ring *ring, const void *const 
 uint32_t limit_call_publish(void *publish, void *writer, const void *pixels, size_t size,
                             uint32_t count, uint32_t *samples);
 uint32_t limit_call_read(void *read, void *reader, void *pixels, size_t size, void *info,
-                         const struct limit_ring *fresh, uint32_t count, uint32_t *samples,
+                         const struct limit_ring *ring, uint32_t count, uint32_t *samples,
                          uint64_t timeout_ns);
 uint32_t limit_copy_out(const struct limit_ring *ring, void *to, int fresh, int find,
                         uint32_t count, uint32_t *samples, uint64_t timeout_ns);
@@ -215,9 +215,12 @@ def copy_in_untimed(ring: PlainRing, sources: Sources, count: int) -> float:
 
 
 def copy_out(
-    ring: PlainRing, out: Pixels, count: int, *, fresh: bool = False, find: bool = False
+    ring: PlainRing, out: Pixels, count: int, *, fresh: bool = True, find: bool = False
 ) -> Nanoseconds:
-    """Time memcpy of the newest slot, in a C loop. The official limit of reading."""
+    """Time memcpy of the newest slot, in a C loop. The official limit of reading.
+
+    `fresh`: each frame once, as soon as the head has moved. `find`: with the load of the head.
+    """
     samples = _Samples(count)
     to = load().ffi.from_buffer(out, require_writable=True)
     done = load().lib.limit_copy_out(ring.c, to, fresh, find, count, samples.c, TIMEOUT_NS)
@@ -228,8 +231,8 @@ def copy_out(
 
 def _function(name: str) -> Any:
     """Return one of lanekit's C functions as a pointer for limits.c."""
-    pointer = lanekit_core.ffi.addressof(lanekit_core.lib, name)
-    return _foreign(pointer)
+    ffi: Any = lanekit_core.ffi
+    return _foreign(ffi.addressof(lanekit_core.lib, name))
 
 
 def _foreign(pointer: Any) -> Any:
@@ -248,23 +251,12 @@ def call_publish(writer: FastLaneWriter, frame: Pixels, count: int) -> Nanosecon
     return samples.array
 
 
-def call_read(
-    reader: FastLaneReader, out: Pixels, count: int, fresh: PlainRing | None = None
-) -> Nanoseconds:
-    """Time lanekit's read called from a C loop; `fresh`: only when the head has moved there."""
+def call_read(reader: FastLaneReader, ring: PlainRing, out: Pixels, count: int) -> Nanoseconds:
+    """Time lanekit's read called from a C loop, each time the head of its segment has moved."""
     samples, pixels = _Samples(count), load().ffi.from_buffer(out, require_writable=True)
     info = lanekit_core.ffi.new("struct lk_frame_info *")
-    done = load().lib.limit_call_read(
-        _function("lk_frame_read"),
-        _foreign(reader._handle),
-        pixels,
-        out.nbytes,
-        _foreign(info),
-        fresh.c if fresh else load().ffi.NULL,
-        count,
-        samples.c,
-        TIMEOUT_NS,
-    )
+    call = (_function("lk_frame_read"), _foreign(reader._handle), pixels, out.nbytes)
+    done = load().lib.limit_call_read(*call, _foreign(info), ring.c, count, samples.c, TIMEOUT_NS)
     if done < count:
         raise RuntimeError("lk_frame_read found nothing")
     return samples.array

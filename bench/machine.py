@@ -63,13 +63,27 @@ def _cache_sizes() -> dict[str, str]:
     return found
 
 
-def load() -> dict[str, float]:
-    """How busy the machine is besides us: load average, and time stolen by the hypervisor."""
-    steal_ticks = float(Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[8])
-    return {
-        "load_average_1min": os.getloadavg()[0],
-        "steal_seconds": steal_ticks / os.sysconf("SC_CLK_TCK"),
-    }
+class Neighbours:
+    """How much of the machine other programs took while we measured: the noise in the numbers."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._others, self._stolen = self._used()
+
+    def _used(self) -> tuple[float, float]:
+        first_line = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in first_line.split()[1:9]]
+        user, nice, system, _, _, irq, softirq, stolen = ticks
+        return user + nice + system + irq + softirq - sum(os.times()[:4]), stolen
+
+    def share(self) -> dict[str, float]:
+        """Return the shares of all cores' time that others used and that the hypervisor stole."""
+        others, stolen = self._used()
+        total = (time.monotonic() - self._start) * (os.cpu_count() or 1)
+        return {
+            "used_by_others": max(0.0, (others - self._others) / total),
+            "stolen": (stolen - self._stolen) / total,
+        }
 
 
 def describe() -> dict[str, Any]:

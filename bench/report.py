@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from bench.fast_lane import SIZES, SMALL
+from bench.fast_lane import SMALL
 
 Rows = Iterable[Iterable[str]]
 
@@ -162,7 +162,7 @@ def _torn_frames(found: list[dict[str, Any]]) -> str:
     )
 
 
-_SECTIONS = {
+_SECTIONS: dict[str, Callable[[Any], str]] = {
     "clocks": _clocks,
     "publish": _publish,
     "publish_loop": _publish_loop,
@@ -236,7 +236,7 @@ def _other_targets(results: dict[str, Any]) -> Iterable[Target]:
 
 def targets(results: dict[str, Any]) -> list[Target]:
     """Judge the results: what, the value found, the target, whether it was reached."""
-    judges = {
+    judges: dict[str, Callable[[Any], Iterable[Target]]] = {
         "publish": _publish_targets,
         "read": _read_targets,
         "latency": _latency_targets,

@@ -1,7 +1,7 @@
 """Fail on an ordered atomic access without a label, and on a label without its other side.
 
-The core's rule: every access stronger than relaxed carries a comment with a label such as ``[Q1]``
-that names what it pairs with. A label is paired when the tree holds both a releasing and an
+The core's rule: every access stronger than relaxed carries a comment that opens with a label such
+as ``[Q1]`` and names what it pairs with. A label is paired when the tree holds both a releasing and an
 acquiring access under it, or two full fences. Each label must be explained in some file's list
 headed "Labels".
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ORDER = re.compile(r"memory_order_(consume|acquire|release|acq_rel|seq_cst)")
 LABEL = re.compile(r"\[([A-Z]\d+)\]")
+OPENING_LABEL = re.compile(r"/\*\s*\[([A-Z]\d+)\]")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -63,12 +64,13 @@ def check(directory: Path) -> list[str]:
             found = ORDER.findall(line)
             if not found:
                 continue
-            labels = LABEL.findall(comment_before(lines, statement_start(lines, index)))
-            if not labels:
+            comment = comment_before(lines, statement_start(lines, index))
+            opening = OPENING_LABEL.match(comment.lstrip())
+            if opening is None:
                 problems.append(f"{path}:{index + 1}: {found[0]} access without a label")
-            for label in labels[:1]:
-                orders[label] |= set(found)
-                fences[label] += "seq_cst" in found
+                continue
+            orders[opening.group(1)] |= set(found)
+            fences[opening.group(1)] += "seq_cst" in found
     for label, used in sorted(orders.items()):
         releases = used & {"release", "acq_rel", "seq_cst"}
         acquires = used & {"acquire", "consume", "acq_rel", "seq_cst"}

@@ -1,0 +1,121 @@
+"""The house rules that a reader relies on: who imports whom, what is typed, what is labelled."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import lanekit
+
+PACKAGE = Path(lanekit.__file__).parent
+
+# Each part may import from the parts before it, and from its own. A part in braces shares a level.
+LEVELS: list[set[str]] = [
+    {"errors", "_native"},
+    {"_core"},
+    {"segments"},
+    {"fast", "step", "command", "trajectory"},
+    {"", "engine", "worker", "integrations", "slow"},  # "": the package's own __init__
+    {"viewer"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+]
+
+
+def level(part: str) -> int:
+    return next(i for i, parts in enumerate(LEVELS) if part in parts)
+
+
+def part_of(module: str) -> str:
+    pieces = module.split(".")
+    return pieces[1] if len(pieces) > 1 else ""
+
+
+def imports_at_run_time(path: Path) -> set[str]:
+    """Modules that a file imports, those under `if TYPE_CHECKING` left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = []
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            # `from lanekit import errors` imports a module, `from lanekit import X` the package.
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                is_module = (PACKAGE.parent / name.replace(".", "/")).with_suffix(".py").exists()
+                found.add(name if is_module else node.module)
+    return found
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def test_imports_go_one_way() -> None:
+    assert len(sources()) > 10
+    for path in sources():
+        relative = path.relative_to(PACKAGE).with_suffix("")
+        importer = "" if relative.parts == ("__init__",) else relative.parts[0]
+        for module in imports_at_run_time(path):
+            if module.split(".")[0] != "lanekit":
+                continue
+            imported = part_of(module)
+            assert imported == importer or level(imported) < level(importer), (
+                f"{relative} imports {module}"
+            )
+
+
+def test_only_the_core_module_touches_the_extension() -> None:
+    importers = [p.name for p in sources() if "lanekit._native" in imports_at_run_time(p)]
+    assert importers == ["_core.py"]
+
+
+def test_the_base_package_needs_numpy_and_cffi_only() -> None:
+    allowed = set(sys.stdlib_module_names) | {"numpy", "lanekit"}
+    for path in sources():
+        roots = {module.split(".")[0] for module in imports_at_run_time(path)}
+        assert roots <= allowed, f"{path.relative_to(PACKAGE)} imports {roots - allowed}"
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    for name in lanekit.__all__:
+        thing = getattr(lanekit, name)
+        assert name == "__version__" or thing.__doc__, name
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_all_exceptions_have_one_root() -> None:
+    from lanekit import errors
+
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert len(kinds) > 10
+    assert all(issubclass(kind, lanekit.LanekitError) for kind in kinds)
+
+
+def check_atomics(root: Path, directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "tools" / "check_atomics.py"), str(directory)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_label_checker_catches_each_kind_of_omission(root: Path, tmp_path: Path) -> None:
+    def verdict(name: str, old: str, new: str) -> str:
+        for source in (root / "csrc").glob("lk_*.[ch]"):
+            text = source.read_text(encoding="utf-8")
+            if source.name == name:
+                assert old in text
+                text = text.replace(old, new)
+            (tmp_path / source.name).write_text(text, encoding="utf-8")
+        return check_atomics(root, tmp_path).stdout
+
+    assert verdict("lk_seqlock.h", "[Q1]", "[Q1]") == ""
+    assert "without a label" in verdict("lk_wait.h", "    /* [W2] full", "    /* a full")
+    release = "atomic_store_explicit(seq, even, memory_order_release)"
+    weakened = verdict("lk_seqlock.h", release, release.replace("release", "relaxed"))
+    assert "[Q1]: only acquire; its other side is missing" in weakened
+    assert "explained, but no access" in verdict("lk_guard.h", "*   [G1] state", "*   [G9] state")

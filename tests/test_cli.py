@@ -1,0 +1,180 @@
+"""The `lanekit` command, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
+from lanekit.segments import segment_path
+
+CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
+
+
+def lanekit(*arguments: str, status: int = 0, **kwargs: Any) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "lanekit", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **{"stdin": subprocess.DEVNULL, **kwargs},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def row_of(run_id: str) -> dict[str, Any]:
+    rows = json.loads(lanekit("ls", "--json"))
+    return next(row for row in rows if row.get("run") == run_id)
+
+
+@pytest.fixture
+def orphan(run_id: str) -> str:
+    """A segment whose writer was killed."""
+    code = (
+        "import os, signal, sys; from lanekit import *;"
+        "w = FastLaneWriter.create(sys.argv[1], FastLaneConfig(width=8, height=4));"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, run_id], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    return segment_name("frame", run_id)
+
+
+def test_ls_shows_what_a_run_is_doing(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        for _ in range(5):
+            writer.publish(bytes(96))
+        reader.latest_frame()
+        row = row_of(run_id)
+        assert row["name"] == writer.name
+        assert row["size"] == CONFIG.segment_size
+        assert (row["kind"], row["frames"], row["viewers"]) == ("frame", 5, 1)
+        assert (row["owner_pid"], row["owner"]) == (os.getpid(), "alive")
+        assert row["geometry"]["pixel_format"] == "RGB"
+        assert row["geometry"]["metadata_size"] == 3
+        assert row["age_seconds"] >= 0
+        text = lanekit("ls")
+        line = next(line for line in text.splitlines() if run_id in line)
+        assert "8x4 RGB x4" in line
+        assert f"{os.getpid()} alive" in line
+
+
+def test_ls_does_not_count_as_a_viewer(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        assert row_of(run_id)["viewers"] == 0
+        assert not writer.watched
+
+
+def test_a_run_id_can_not_disturb_the_terminal() -> None:
+    with FastLaneWriter.create("bad\x1b[2Jrun", CONFIG):
+        assert "\x1b" not in lanekit("ls")
+
+
+def test_ls_lists_a_damaged_segment_with_its_problem(run_id: str) -> None:
+    path = segment_path(segment_name("frame", run_id))
+    path.write_bytes(b"x" * 5000)
+    rows = json.loads(lanekit("ls", "--json"))
+    row = next(row for row in rows if row["name"] == path.name)
+    assert "not a lanekit segment" in row["problem"]
+    assert path.name in lanekit("ls")
+    assert "kept" in lanekit("clean")
+    assert "removed" in lanekit("clean", "--force", "--yes", path.name)
+    assert not path.exists()
+
+
+def test_clean_removes_orphans_and_nothing_else(orphan: str) -> None:
+    other = f"{orphan}-other"
+    with FastLaneWriter.create(other, CONFIG) as writer:
+        assert orphan in lanekit("clean", "--dry-run")
+        assert segment_path(orphan).exists()
+        text = lanekit("clean")
+        assert f"removed {orphan}" in text
+        assert writer.name not in text
+        assert not segment_path(orphan).exists()
+        assert segment_path(writer.name).exists()
+        assert writer.publish(bytes(96)) == 1
+
+
+def test_clean_keeps_a_live_owners_segment_unless_forced_and_confirmed(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        assert "is alive" in lanekit("clean", writer.name, status=1)
+        assert "--force needs the names" in lanekit("clean", "--force", status=2)
+        assert "add --yes" in lanekit("clean", "--force", writer.name)
+        assert segment_path(writer.name).exists()
+        assert answer_on_a_terminal("n", "clean", "--force", writer.name) == 0
+        assert segment_path(writer.name).exists()
+        assert answer_on_a_terminal("y", "clean", "--force", writer.name) == 0
+        assert not segment_path(writer.name).exists()
+
+
+def answer_on_a_terminal(answer: str, *arguments: str) -> int:
+    """Run a command on a pseudo-terminal and answer its question."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "lanekit", *arguments])
+    asked = b""
+    while b"[y/N]" not in asked:
+        asked += os.read(terminal, 1000)
+    os.write(terminal, answer.encode() + b"\n")
+    try:
+        while os.read(terminal, 1000):
+            pass
+    except OSError:
+        pass  # the child closed its end
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status)
+
+
+def test_clean_of_an_unknown_name_says_so() -> None:
+    assert "no such segment" in lanekit("clean", "lanekit-frame-none-0", status=1)
+
+
+def test_doctor_finds_this_machine_fit() -> None:
+    findings = {f["topic"]: f for f in json.loads(lanekit("doctor", "--json"))}
+    for topic in ("python", "core", "atomics", "futex", "/dev/shm", "fast lane"):
+        assert findings[topic]["state"] == "ok", findings[topic]
+    assert {"extras", "qt platform", "cores", "leftovers"} <= set(findings)
+    for finding in findings.values():
+        assert finding["state"] == "ok" or finding["remedy"]
+    assert "fast lane" in lanekit("doctor")
+
+
+def test_doctor_notices_leftovers(orphan: str) -> None:
+    text = lanekit("doctor")
+    assert "segments of dead owners" in text
+    assert "lanekit clean" in text
+    lanekit("clean", orphan)
+
+
+def test_help_and_version_and_misuse() -> None:
+    text = lanekit("--help")
+    for command in ("demo", "view", "ls", "clean", "doctor"):
+        assert command in text
+    assert lanekit("--version").strip() == f"lanekit {__version__}"
+    assert "invalid choice" in lanekit("frobnicate", status=2)
+    lanekit(status=2)
+
+
+def test_output_into_a_closed_pipe_is_no_error(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG):
+        command = f"{sys.executable} -m lanekit ls --json | (sleep 0.3; true)"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+
+
+def test_age_grows() -> None:
+    with FastLaneWriter.create("test-age", CONFIG):
+        first = row_of("test-age")["age_seconds"]
+        time.sleep(0.01)
+        assert row_of("test-age")["age_seconds"] > first

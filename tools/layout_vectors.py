@@ -1,0 +1,87 @@
+"""Regenerate the test vectors in docs/layout.md from a real segment.
+
+Usage: layout_vectors.py [--write]      without it, exits 1 if the page is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
+from lanekit.segments import segment_path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "layout.md"
+BEGIN, END = "<!-- vectors: begin -->\n", "<!-- vectors: end -->"
+HEADER_SIZE, SLOT_STRIDE = 4096, 192
+# (offset, size) of what depends on process and time.
+VOLATILE_HEADER = [(12, 4), (24, 8), (32, 8), (40, 8), (48, 16), (72, 8)]
+VOLATILE_SLOT = [(8, 8)]
+
+
+def example_segment() -> bytes:
+    """Return the bytes of the segment that the page describes."""
+    config = FastLaneConfig(width=2, height=2, capacity=2, metadata_size=8)
+    with FastLaneWriter.create("vectors", config) as writer:
+        for n in (1, 2, 3):
+            pixels = np.arange(16 * n, 16 * n + 12, dtype=np.uint8).reshape(2, 2, 3)
+            metadata = None if n == 2 else f"frame {n}".encode()
+            writer.publish(pixels, metrics=FastLaneMetrics(n, 10 * n, 0.5), metadata=metadata)
+        content = bytearray(segment_path(writer.name).read_bytes())
+    for offset, size in VOLATILE_HEADER:
+        content[offset : offset + size] = bytes(size)
+    for slot in range(2):
+        for offset, size in VOLATILE_SLOT:
+            start = HEADER_SIZE + slot * SLOT_STRIDE + offset
+            content[start : start + size] = bytes(size)
+    return bytes(content)
+
+
+def hex_dump(content: bytes, start: int, end: int) -> str:
+    """Return lines of sixteen bytes, without those that are all zero."""
+    lines = []
+    for offset in range(start, end, 16):
+        line = content[offset : offset + 16]
+        if any(line):
+            lines.append(f"{offset:04x}  {line[:8].hex(' ')}  {line[8:].hex(' ')}")
+    return "\n".join(lines)
+
+
+def section() -> str:
+    """Return the page's section between its markers."""
+    content = example_segment()
+    parts = [
+        ("Header", 0, HEADER_SIZE),
+        ("Slot 0: frame 3, which replaced frame 1", HEADER_SIZE, HEADER_SIZE + SLOT_STRIDE),
+        ("Slot 1: frame 2", HEADER_SIZE + SLOT_STRIDE, HEADER_SIZE + 2 * SLOT_STRIDE),
+    ]
+    blocks = (
+        f"{title}:\n\n```\n{hex_dump(content, start, end)}\n```\n" for title, start, end in parts
+    )
+    return "\n" + "\n".join(blocks) + "\n"
+
+
+def with_section(page: str, new: str) -> str:
+    """Return the page with its section replaced."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return before + BEGIN + new + END + after
+
+
+def main() -> int:
+    """Check or write the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    current = with_section(page, section())
+    if "--write" in sys.argv:
+        PAGE.write_text(current, encoding="utf-8")
+        return 0
+    if page != current:
+        print(f"{PAGE.name} is out of date: run python tools/layout_vectors.py --write")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
