@@ -111,9 +111,11 @@ int lk_segment_inspect(const char *name, struct lk_segment_info *out);
  */
 int lk_segment_reclaim(const char *name, int force);
 
-/* A mapping handed to views: each retain needs its release; the memory stays until the last. */
+/*
+ * A mapping that views hold on to. The calls that lend memory beyond the life of their handle give
+ * the caller one reference; the memory stays until the last reference is released.
+ */
 typedef struct lk_segment lk_segment;
-void lk_segment_retain(lk_segment *segment);
 void lk_segment_release(lk_segment *segment);
 
 /* ------------------------------------------------------------------------------ fast lane ---- */
@@ -197,6 +199,10 @@ int64_t lk_frame_publish_source(const struct lk_frame_source *source);
 /* Lend the next slot's pixels to render into. Returns the slot's index. */
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels);
 
+/* A slot's pixels with a reference to their memory, for views that may outlive the writer. */
+int lk_frame_writer_view(lk_frame_writer *writer, uint32_t slot, lk_segment **segment,
+                         void **pixels);
+
 /* Publish the reserved slot, or put it back; the slot's previous frame is lost either way. */
 int64_t lk_frame_commit(lk_frame_writer *writer, const void *metadata, size_t metadata_size);
 int lk_frame_abandon(lk_frame_writer *writer);
@@ -214,7 +220,6 @@ int lk_frame_heartbeat(lk_frame_writer *writer);
 /* Tell the readers that this writer left; publishing ends. */
 int lk_frame_invalidate(lk_frame_writer *writer);
 
-lk_segment *lk_frame_writer_segment(lk_frame_writer *writer);
 int lk_frame_writer_close(lk_frame_writer *writer);
 int lk_frame_writer_unlink(lk_frame_writer *writer);
 void lk_frame_writer_free(lk_frame_writer *writer);
@@ -260,12 +265,17 @@ struct lk_frame_target {
 int64_t lk_frame_read_target(const struct lk_frame_target *target);
 
 /*
- * Look at a frame in place: slot number *slot, at *pixels. What was seen counts only if
- * lk_frame_peek_check answers LK_OK for its sequence number afterwards (else LK_E_OVERWRITTEN).
+ * Look at a frame in place: slot number *slot, at *pixels. What was seen counts, and the reader
+ * has had the frame, only if lk_frame_peek_check answers LK_OK for its sequence number afterwards
+ * (else LK_E_OVERWRITTEN).
  */
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
                       void *metadata, struct lk_frame_info *info);
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq);
+
+/* A slot's pixels with a reference to their memory, for views that may outlive the reader. */
+int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,
+                         const void **pixels);
 
 enum lk_wait_strategy { LK_WAIT_HYBRID = 0, LK_WAIT_SPIN = 1, LK_WAIT_BLOCK = 2 };
 
@@ -281,6 +291,5 @@ int lk_frame_metrics(lk_frame_reader *reader, struct lk_frame_metrics *out);
 int lk_frame_writer_liveness(lk_frame_reader *reader);
 
 int lk_frame_reader_stats(lk_frame_reader *reader, struct lk_frame_stats *out);
-lk_segment *lk_frame_reader_segment(lk_frame_reader *reader);
 int lk_frame_reader_close(lk_frame_reader *reader);
 void lk_frame_reader_free(lk_frame_reader *reader);

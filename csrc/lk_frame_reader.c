@@ -32,6 +32,8 @@ struct lk_frame_reader {
     struct lk_frame_geometry geometry;
     struct lk_frame_viewer *viewer; /* NULL: the table is full, or this reader is not counted */
     uint64_t cursor;                /* the last frame this reader had */
+    uint64_t peeked;                /* the frame being looked at, not yet known to be whole */
+    uint32_t lead; /* how far ahead of the oldest frame in-order reading aims, see overtaken() */
     uint64_t lease_ns;
     uint64_t announced_ns;
     uint64_t owner_checked_ns;
@@ -155,6 +157,8 @@ static void settle(lk_frame_reader *reader, lk_segment *segment) {
     reader->segment = segment;
     reader->header = lk_segment_base(segment);
     reader->cursor = oldest(reader, load_head(reader)) - 1; /* what was before is not "skipped" */
+    reader->peeked = 0;
+    reader->lead = 0;
     reader->owner_dead = false;
     reader->owner_checked_ns = now;
     reader->announced_ns = 0;
@@ -330,15 +334,30 @@ static uint64_t choose(const lk_frame_reader *reader, int choice, uint64_t head)
         return 0;
     }
     uint64_t next = reader->cursor + 1;
-    uint64_t first = oldest(reader, head);
-    return choice == LK_FRAME_FRESH ? head : next > first ? next : first;
+    uint64_t first = oldest(reader, head) + reader->lead;
+    uint64_t in_order = next > first ? next : first;
+    return choice == LK_FRAME_FRESH || in_order > head ? head : in_order;
 }
 
-static void account(lk_frame_reader *reader, struct lk_frame_info *info) {
-    info->skipped = info->seq > reader->cursor ? info->seq - reader->cursor - 1 : 0;
-    reader->cursor = info->seq;
-    reader->stats.skipped += info->skipped;
+/* A frame was overwritten before it was copied. The oldest frame is the writer's next victim, so
+ * aim further ahead each time; a writer that died there must not hide the frames behind it. */
+static void overtaken(lk_frame_reader *reader) {
+    uint32_t most = reader->geometry.capacity - 1;
+    uint32_t further = reader->lead > 0 ? 2 * reader->lead : 1;
+    reader->lead = further < most ? further : most;
+    reader->stats.retries++;
+}
+
+static uint64_t skipped_before(const lk_frame_reader *reader, uint64_t seq) {
+    return seq > reader->cursor ? seq - reader->cursor - 1 : 0;
+}
+
+/* The reader has had this frame, and knows that it is whole. */
+static void account(lk_frame_reader *reader, uint64_t seq) {
+    reader->stats.skipped += skipped_before(reader, seq);
     reader->stats.frames_read++;
+    reader->cursor = seq;
+    reader->lead /= 2;
 }
 
 static int64_t read_frame(lk_frame_reader *reader, int choice, const struct destination *to,
@@ -358,11 +377,11 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
             return 0;
         }
         switch (copy_frame(reader, seq, &word, to)) {
-        case ATTEMPT_GOT: account(reader, to->info); return (int64_t)seq;
+        case ATTEMPT_GOT: to->info->skipped = skipped_before(reader, seq); return (int64_t)seq;
         case ATTEMPT_CORRUPT: return LK_E_CORRUPT;
         case ATTEMPT_LAPPED: break;
         }
-        reader->stats.retries++;
+        overtaken(reader);
         lk_cpu_relax();
         head = load_head(reader);
     }
@@ -390,7 +409,11 @@ int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t 
         return leave(reader, LK_E_SIZE);
     }
     struct destination to = {.pixels = pixels, .metadata = metadata, .info = info};
-    return leave(reader, read_frame(reader, choice, &to, now));
+    int64_t seq = read_frame(reader, choice, &to, now);
+    if (seq > 0) {
+        account(reader, (uint64_t)seq);
+    }
+    return leave(reader, seq);
 }
 
 int64_t lk_frame_read_target(const struct lk_frame_target *target) {
@@ -408,6 +431,7 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
     struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
     int64_t seq = read_frame(reader, choice, &to, now);
     if (seq > 0) {
+        reader->peeked = (uint64_t)seq;
         *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
         *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
     }
@@ -420,16 +444,34 @@ int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {
         return status;
     }
     if (seq == 0) {
-        status = LK_E_INVALID;
-    } else {
-        struct lk_frame_slot *slot = lk_frame_slot_at(reader->header, &reader->geometry,
-                                                      lk_frame_slot_index(&reader->geometry, seq));
-        if (!lk_seqlock_unchanged(&slot->seq, lk_frame_word_complete(seq))) {
-            status = LK_E_OVERWRITTEN;
+        return (int)leave(reader, LK_E_INVALID);
+    }
+    struct lk_frame_slot *slot = lk_frame_slot_at(reader->header, &reader->geometry,
+                                                  lk_frame_slot_index(&reader->geometry, seq));
+    bool whole = lk_seqlock_unchanged(&slot->seq, lk_frame_word_complete(seq));
+    if (reader->peeked == seq) { /* the first check of this peek decides what it counts as */
+        reader->peeked = 0;
+        if (whole) {
+            account(reader, seq);
+        } else {
+            overtaken(reader);
         }
     }
-    if (lk_segment_damaged(reader->segment)) {
-        status = LK_E_TRUNCATED;
+    return (int)leave(reader, whole ? LK_OK : LK_E_OVERWRITTEN);
+}
+
+int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,
+                         const void **pixels) {
+    int status = lk_guard_enter(&reader->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    if (slot < reader->geometry.capacity) {
+        lk_segment_retain(reader->segment);
+        *segment = reader->segment;
+        *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, slot)->pixels;
+    } else {
+        status = LK_E_INVALID;
     }
     lk_guard_exit(&reader->guard);
     return status;
@@ -503,10 +545,6 @@ int lk_frame_reader_stats(lk_frame_reader *reader, struct lk_frame_stats *out) {
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
-
-lk_segment *lk_frame_reader_segment(lk_frame_reader *reader) {
-    return reader->segment;
-}
 
 int lk_frame_reader_close(lk_frame_reader *reader) {
     if (lk_guard_close(&reader->guard)) {

@@ -238,6 +238,23 @@ int64_t lk_frame_commit(lk_frame_writer *writer, const void *metadata, size_t me
     return leave(writer, result);
 }
 
+int lk_frame_writer_view(lk_frame_writer *writer, uint32_t slot, lk_segment **segment,
+                         void **pixels) {
+    int status = lk_guard_enter(&writer->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    if (slot < writer->geometry.capacity) {
+        lk_segment_retain(writer->segment);
+        *segment = writer->segment;
+        *pixels = lk_frame_slot_at(writer->header, &writer->geometry, slot)->pixels;
+    } else {
+        status = LK_E_INVALID;
+    }
+    lk_guard_exit(&writer->guard);
+    return status;
+}
+
 int lk_frame_abandon(lk_frame_writer *writer) {
     int status = enter(writer);
     if (status != LK_OK) {
@@ -293,10 +310,6 @@ int lk_frame_invalidate(lk_frame_writer *writer) {
         lk_guard_exit(&writer->guard);
     }
     return status;
-}
-
-lk_segment *lk_frame_writer_segment(lk_frame_writer *writer) {
-    return writer->segment;
 }
 
 int lk_frame_writer_close(lk_frame_writer *writer) {

@@ -38,6 +38,9 @@ int lk_segment_make_ready(lk_segment *segment);
 int lk_segment_attach(lk_segment **out, const struct lk_segment_request *request,
                       struct lk_segment_header *header);
 
+/* One more reference for a caller that holds one; lk_segment_release gives it back. */
+void lk_segment_retain(lk_segment *segment);
+
 /* The mapping's first byte; valid while the caller holds a reference. */
 void *lk_segment_base(const lk_segment *segment);
 uint64_t lk_segment_size(const lk_segment *segment);

@@ -188,9 +188,9 @@ class Terminal:
     def read_until(self, condition: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + WATCHDOG
         while not condition():
-            if time.monotonic() > end:
+            over = self.process.poll() is not None
+            if (not self.read(0.05) and over and not condition()) or time.monotonic() > end:
                 pytest.fail(f"never saw {what}:\n{self.screen.text}\n{self.complaints()}")
-            self.read(0.05)
 
     def read_until_text(self, text: str) -> None:
         self.read_until(lambda: text in self.screen.text, repr(text))

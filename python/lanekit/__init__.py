@@ -5,7 +5,7 @@
 >>> writer = lanekit.FastLaneWriter.create("my-run", config)
 """
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from lanekit.errors import (
     BadSegmentGeometry,
@@ -49,7 +49,8 @@ from lanekit.fast import (
 )
 from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
 
-__version__ = version("lanekit")
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = [
     "BadSegmentGeometry",
@@ -94,3 +95,12 @@ __all__ = [
     "tile_frames_into",
     "tile_shape",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Look the version up when it is asked for: that takes longer than all other imports here."""
+    if name != "__version__":
+        raise AttributeError(f"module 'lanekit' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("lanekit")

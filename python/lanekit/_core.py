@@ -7,6 +7,8 @@ way to end a handle that nobody closed.
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import sys
 import weakref
@@ -125,18 +127,26 @@ def check(status: int, what: str) -> int:
 
 
 def shared_array(
-    segment: CData, address: CData, shape: tuple[int, ...], *, writable: bool
+    lend: Callable[[CData, CData], int], what: str, shape: tuple[int, ...], *, writable: bool
 ) -> npt.NDArray[np.uint8]:
-    """Return an array over the segment's memory; the mapping stays as long as the array does."""
-    size = int(np.prod(shape))
-    lib.lk_segment_retain(segment)
-    # The array's base is the buffer, the buffer keeps the pointer, the pointer's destructor lets
-    # go of the mapping: no view can outlive it, whatever is closed meanwhile.
-    anchor = ffi.gc(ffi.cast("uint8_t *", address), lambda _: lib.lk_segment_release(segment))
-    view = memoryview(ffi.buffer(anchor, size))
+    """Return an array over shared memory; the mapping stays as long as the array does.
+
+    `lend(segment, address)` fills in a reference to the mapping and where the pixels are.
+    """
+    segment, address = ffi.new("lk_segment **"), ffi.new("void **")
+    check(lend(segment, address), what)
+    # The array's base is the buffer, the buffer keeps the pointer, the pointer's destructor gives
+    # the reference back: no view can outlive its memory, whatever is closed meanwhile.
+    release = functools.partial(_release, segment[0])
+    anchor = ffi.gc(ffi.cast("uint8_t *", address[0]), release)
+    view = memoryview(ffi.buffer(anchor, math.prod(shape)))
     if not writable:
         view = view.toreadonly()
     return np.frombuffer(view, dtype=np.uint8).reshape(shape)
+
+
+def _release(segment: CData, _: CData) -> None:
+    lib.lk_segment_release(segment)
 
 
 def finalize_at_exit(

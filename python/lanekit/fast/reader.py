@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from types import TracebackType
@@ -51,6 +52,11 @@ _NOTHING_PINNED: tuple[Any, Any, Any, Any] = (object(), None, None, None)
 _SLICE_NS = 50_000_000
 # How often a frame that the writer overwrites under us is looked for again.
 _LOOKS = 16
+
+
+def _lend(handle: CData, slot: int, segment: CData, address: CData) -> int:
+    constant = ffi.cast("const void **", address)
+    return lib.lk_frame_reader_view(handle, slot, segment, constant)
 
 
 class FastLaneReader:
@@ -308,8 +314,8 @@ class FastLaneReader:
     def _slot_view(self, slot: int) -> npt.NDArray[np.uint8]:
         view = self._slot_views.get(slot)
         if view is None:
-            segment = lib.lk_frame_reader_segment(self._handle)
-            view = shared_array(segment, self._address[0], self._shape, writable=False)
+            lend = functools.partial(_lend, self._handle, slot)
+            view = shared_array(lend, self._what, self._shape, writable=False)
             self._slot_views[slot] = view
         return view
 

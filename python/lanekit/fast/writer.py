@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -152,8 +153,8 @@ class FastLaneWriter:
         view = self._slot_views[index]
         if view is None:
             view = shared_array(
-                lib.lk_frame_writer_segment(self._handle),
-                self._slot_address[0],
+                functools.partial(lib.lk_frame_writer_view, self._handle, index),
+                self._what(),
                 self._shape,
                 writable=True,
             )

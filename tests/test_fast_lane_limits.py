@@ -1,0 +1,489 @@
+"""Full memory, foreign users, taken names, exhausted limits: a clear error, nothing left behind.
+
+Tests that change /dev/shm do it in a mount namespace of their own. As root they need nothing else;
+other users need user namespaces. The roles at the end of this file run in processes of their own:
+`python <this file> ROLE ...`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lanekit
+
+SHM = Path("/dev/shm")
+MIB = 1 << 20
+WATCHDOG = 120
+SMALL = lanekit.FastLaneConfig(64, 64, capacity=4)
+TOO_MANY = 1024  # segments one process can have open
+NOBODY = 65534
+
+
+def config_of(mib: int) -> lanekit.FastLaneConfig:
+    """Return a configuration whose segment takes a little more than so many MiB."""
+    return lanekit.FastLaneConfig(1024, 256, 4, "RGBA", capacity=mib)
+
+
+def path_of(run_id: str) -> Path:
+    return SHM / lanekit.segment_name("frame", run_id)
+
+
+def run(role: Callable[..., None], *arguments: object, within: list[str] | None = None) -> Any:
+    """Run a role in a process of its own, within another command if given."""
+    command = [*(within or []), sys.executable, __file__, role.__name__, *map(str, arguments)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=WATCHDOG, check=False, env=environment
+    )
+    assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def private_mounts(setup: str) -> list[str]:
+    """Return the command prefix that runs something with its own mounts, made by `setup`."""
+    unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+    probe = subprocess.run(
+        [*unshare, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True, check=False
+    )
+    if probe.returncode != 0:
+        pytest.skip(
+            "needs root, or unprivileged user namespaces, to mount a tmpfs: "
+            f"{probe.stderr.decode().strip()}"
+        )
+    return [*unshare, "sh", "-c", f'{setup} && exec "$@"', "sh"]
+
+
+def tmpfs(options: str) -> list[str]:
+    return private_mounts(f"mount -t tmpfs -o {options} tmpfs /dev/shm")
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    name = f"limits-{uuid.uuid4().hex}"
+    yield name
+    path_of(name).unlink(missing_ok=True)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_a_full_tmpfs_is_a_clear_error_that_leaves_nothing_behind(run_id: str) -> None:
+    found = run(create_what_does_not_fit, run_id, within=tmpfs("size=8m"))
+    needed = f"{config_of(16).segment_size / MIB:.1f} MiB"
+    assert found["error"] == "OutOfSharedMemory"
+    assert needed in found["message"]
+    assert "8.0 MiB free" in found["message"]
+    for remedy in ("capacity", "lanekit clean", "--shm-size"):
+        assert remedy in found["message"]
+    assert found["left"] == []
+    assert found["free_before"] == found["free_after"]
+    assert found["smaller"] == "worked"
+
+
+def test_a_writer_keeps_its_memory_when_others_fill_the_tmpfs(run_id: str) -> None:
+    found = run(publish_into_a_full_tmpfs, run_id, within=tmpfs("size=8m"))
+    assert found["free"] == 0
+    assert found["true_frames"] == found["frames"]
+
+
+def test_a_tmpfs_without_free_inodes_is_a_clear_error(run_id: str) -> None:
+    found = run(create_without_inodes, run_id, within=tmpfs("size=8m,nr_inodes=4"))
+    assert found["error"] == "OutOfSharedMemory"
+    assert found["then"] == "worked"
+
+
+def test_a_read_only_shared_memory_is_a_clear_error(run_id: str) -> None:
+    readonly = private_mounts("mount -t tmpfs tmpfs /dev/shm && mount -o remount,ro tmpfs /dev/shm")
+    found = run(try_everything, run_id, within=readonly)
+    assert found["create"][0] == "SegmentError"
+    assert os.strerror(errno.EROFS) in found["create"][1]
+    assert found["attach"][0] == "SegmentNotFound"
+
+
+def test_a_machine_without_shared_memory_is_told_so(run_id: str) -> None:
+    """As in some minimal containers; a writer must not be told to start its writer first."""
+    found = run(try_everything, run_id, within=private_mounts("mount -t tmpfs tmpfs /dev"))
+    assert found["create"][0] == "SegmentError"
+    assert "/dev/shm" in found["create"][1]
+
+
+# --- other users ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_users_segment_is_refused(run_id: str) -> None:
+    with lanekit.FastLaneWriter.create(run_id, SMALL) as writer:
+        found = run(try_everything_as_nobody, run_id)
+        for action in ("create", "attach", "inspect", "reclaim", "reclaim by force"):
+            kind, message = found[action]
+            assert kind == "SegmentPermissionDenied", f"{action}: {message}"
+            assert writer.name in message
+            assert "another user" in message
+        assert writer.publish(np.zeros(SMALL.shape, np.uint8)) == 1
+        assert path_of(run_id).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_what_another_user_left_is_refused_too(run_id: str) -> None:
+    """The sticky bit of /dev/shm: even a dead user's segment can not be replaced."""
+    run(leave_a_segment, run_id)
+    found = run(try_everything_as_nobody, run_id)
+    assert found["create"][0] == "SegmentPermissionDenied"
+    assert path_of(run_id).exists()
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_second_live_writer_is_told_the_pid_of_the_first(run_id: str) -> None:
+    with lanekit.FastLaneWriter.create(run_id, SMALL) as writer:
+        with pytest.raises(lanekit.SegmentExists, match=f"process {os.getpid()} ") as here:
+            lanekit.FastLaneWriter.create(run_id, SMALL)
+        assert here.value.owner_pid == os.getpid()
+        kind, message = run(create, run_id)
+        assert kind == "SegmentExists"
+        assert f"process {os.getpid()} " in message
+        assert writer.publish(np.zeros(SMALL.shape, np.uint8)) == 1
+
+
+def test_of_many_that_race_for_a_name_exactly_one_wins(run_id: str) -> None:
+    rounds = 2000
+    assert run(race_to_create, run_id, 8, rounds)["rounds"] == rounds
+    assert not path_of(run_id).exists()
+
+
+# --- the limits of a process ----------------------------------------------------------------------
+
+
+def test_a_file_size_limit_is_not_blamed_on_shared_memory(run_id: str) -> None:
+    found = run(create_under, run_id, resource.RLIMIT_FSIZE, 2 * MIB)
+    assert found["large"][0] in ("SegmentError", "OutOfSharedMemory")
+    assert "file size" in found["large"][1].lower() or "ulimit" in found["large"][1].lower()
+    assert found["left"] == []
+    assert found["small"] == "worked"
+
+
+def test_an_address_space_limit_is_a_clear_error_that_leaves_nothing_behind(run_id: str) -> None:
+    found = run(create_under, run_id, resource.RLIMIT_AS, "as it is")
+    assert found["large"][0] == "SegmentError"
+    assert os.strerror(errno.ENOMEM) in found["large"][1]
+    assert found["left"] == []
+    assert found["small"] == "worked"
+
+
+@pytest.mark.parametrize("leftover", ["nothing", "a dead writer's segment"])
+def test_too_many_open_files_is_a_clear_error_until_some_are_closed(
+    run_id: str, leftover: str
+) -> None:
+    if leftover != "nothing":
+        run(leave_a_segment, run_id)
+    found = run(create_with_few_descriptors, run_id)
+    for free, (kind, message) in found["by_free_descriptors"]:
+        assert kind in ("SegmentError", "worked"), f"with {free} free: {kind}: {message}"
+        assert kind == "worked" or os.strerror(errno.EMFILE) in message
+    assert found["by_free_descriptors"][0][1][0] == "SegmentError"
+    assert found["by_free_descriptors"][-1][1][0] == "worked"
+    assert not path_of(run_id).exists()
+
+
+def test_an_attached_reader_reads_on_without_free_descriptors(run_id: str) -> None:
+    with lanekit.FastLaneWriter.create(run_id, SMALL) as writer:
+        writer.publish(np.zeros(SMALL.shape, np.uint8))
+        assert run(read_without_descriptors, run_id)["frames"] == 10
+
+
+def test_the_limit_of_segments_per_process_is_a_clear_error(run_id: str) -> None:
+    found = run(open_too_many, run_id)
+    assert found["opened"] == TOO_MANY
+    for action in ("attach", "create"):
+        kind, message = found[action]
+        assert kind == "SegmentError"
+        assert str(TOO_MANY) in message
+        assert "close" in message
+    assert found["other_left"] is False
+    assert found["still_reading"] is True
+    assert found["after_closing_two"] == "worked"
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+def reply(answer: Any) -> None:
+    print(json.dumps(answer))
+
+
+def attempt(action: Callable[[], Any]) -> tuple[str, str]:
+    """Return the name of what an action raised, and its message."""
+    try:
+        result = action()
+    except lanekit.LanekitError as error:
+        return type(error).__name__, str(error)
+    if isinstance(result, lanekit.FastLaneWriter):
+        with result:
+            result.publish(np.zeros(result.config.shape, np.uint8))
+    return "worked", ""
+
+
+def ours() -> list[str]:
+    return [name for name in os.listdir(SHM) if name.startswith("lanekit-")]
+
+
+def create_what_does_not_fit(run_id: str) -> None:
+    before = shutil.disk_usage(SHM).free
+    error, message = attempt(lambda: lanekit.FastLaneWriter.create(run_id, config_of(16)))
+    answer = {
+        "error": error,
+        "message": message,
+        "left": os.listdir(SHM),
+        "free_before": before,
+        "free_after": shutil.disk_usage(SHM).free,
+        "smaller": attempt(lambda: lanekit.FastLaneWriter.create(run_id, config_of(4)))[0],
+    }
+    reply(answer)
+
+
+def publish_into_a_full_tmpfs(run_id: str) -> None:
+    true_frames = 0
+    geometry = config_of(4)
+    with lanekit.FastLaneWriter.create(run_id, geometry) as writer:
+        with open(SHM / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+        free = shutil.disk_usage(SHM).free
+        with lanekit.FastLaneReader.attach(run_id) as reader:
+            for seq in range(1, 2 * geometry.capacity + 1):
+                pixels = np.full(geometry.shape, seq, np.uint8)
+                writer.publish(pixels)
+                frame = reader.latest_frame()
+                true_frames += frame is not None and frame.data == pixels.tobytes()
+    reply({"free": free, "frames": 2 * geometry.capacity, "true_frames": true_frames})
+
+
+def create_without_inodes(run_id: str) -> None:
+    fillers = []
+    try:
+        while True:
+            path = SHM / f"filler{len(fillers)}"
+            path.touch()
+            fillers.append(path)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    error, message = attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))
+    fillers[0].unlink()
+    then = attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))[0]
+    reply({"error": error, "message": message, "then": then})
+
+
+def create(run_id: str) -> None:
+    reply(attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL)))
+
+
+def try_everything(run_id: str) -> None:
+    name = lanekit.segment_name("frame", run_id)
+    actions: dict[str, Callable[[], Any]] = {
+        "create": lambda: lanekit.FastLaneWriter.create(run_id, SMALL),
+        "attach": lambda: lanekit.FastLaneReader.attach(run_id, lease=0),
+        "inspect": lambda: lanekit.inspect_segment(name),
+        "reclaim": lambda: lanekit.reclaim_segment(name),
+        "reclaim by force": lambda: lanekit.reclaim_segment(name, force=True),
+    }
+    reply({action: attempt(do) for action, do in actions.items()})
+
+
+def try_everything_as_nobody(run_id: str) -> None:
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    try_everything(run_id)
+
+
+def die_as_a_writer(run_id: str) -> None:
+    """Leave the segment of a writer that died without a word."""
+    child = os.fork()
+    if child == 0:
+        writer = lanekit.FastLaneWriter.create(run_id, SMALL)
+        writer.publish(np.zeros(SMALL.shape, np.uint8))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def leave_a_segment(run_id: str) -> None:
+    die_as_a_writer(run_id)
+    reply(path_of(run_id).exists())
+
+
+def create_under(run_id: str, limit: str, value: str) -> None:
+    large = config_of(256)
+    if value == "as it is":  # what the process has now, and room for the small segment
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        value = str(pages * resource.getpagesize() + 16 * MIB)
+    _, hard = resource.getrlimit(int(limit))
+    resource.setrlimit(int(limit), (int(value), hard))
+    before = set(ours())
+    error = attempt(lambda: lanekit.FastLaneWriter.create(run_id, large))
+    left = [name for name in ours() if name not in before and run_id in name]
+    small = attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))[0]
+    reply({"large": error, "left": left, "small": small})
+
+
+def use_up_descriptors() -> list[int]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    fds = []
+    try:
+        while True:
+            fds.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    return fds
+
+
+def create_with_few_descriptors(run_id: str) -> None:
+    lanekit.FastLaneWriter.create(f"{run_id}-other", SMALL).__exit__(None, None, None)
+    image = path_of(run_id).read_bytes() if path_of(run_id).exists() else None
+    fds = use_up_descriptors()
+    answers = []
+    for free in range(8):
+        answers.append((free, attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))))
+        os.close(fds.pop())
+        if answers[-1][1][0] != "worked":
+            assert path_of(run_id).exists() == (image is not None)
+        elif image is not None:
+            path_of(run_id).write_bytes(image)
+    path_of(run_id).unlink(missing_ok=True)
+    reply({"by_free_descriptors": answers})
+
+
+def read_without_descriptors(run_id: str) -> None:
+    with lanekit.FastLaneReader.attach(run_id) as reader:
+        fds = use_up_descriptors()
+        frames = sum(reader.latest_frame() is not None for _ in range(10))
+        reader.wait(0.3)  # long enough to look whether the writer lives
+        assert reader.connected
+        for fd in fds:
+            os.close(fd)
+    reply({"frames": frames})
+
+
+def open_too_many(run_id: str) -> None:
+    with lanekit.FastLaneWriter.create(run_id, SMALL) as writer:
+        writer.publish(np.zeros(SMALL.shape, np.uint8))
+        readers = []
+        failure: tuple[str, str] = ("", "")
+        while not failure[0]:
+            try:
+                readers.append(lanekit.FastLaneReader.attach(run_id, lease=0))
+            except lanekit.LanekitError as error:
+                failure = type(error).__name__, str(error)
+        other = f"{run_id}-other"
+        created = attempt(lambda: lanekit.FastLaneWriter.create(other, SMALL))
+        answer = {
+            "opened": len(readers) + 1,
+            "attach": failure,
+            "create": created,
+            "other_left": path_of(other).exists(),
+            "still_reading": all(reader.latest_frame() is not None for reader in readers),
+        }
+        readers.pop().close()
+        readers.pop().close()
+        answer["after_closing_two"] = attempt(
+            lambda: lanekit.FastLaneWriter.create(other, SMALL),
+        )[0]
+        for reader in readers:
+            reader.close()
+    reply(answer)
+
+
+def race(channel: socket.socket, run_id: str) -> None:
+    """At each byte received try to create, answer who won, and let go at the next byte."""
+    while channel.recv(1):
+        try:
+            writer = lanekit.FastLaneWriter.create(run_id, SMALL)
+            writer.publish(np.full(SMALL.shape, os.getpid() % 256, np.uint8))
+        except lanekit.LanekitError as error:
+            rival = getattr(error, "owner_pid", 0)
+            channel.send(json.dumps([type(error).__name__, rival]).encode())
+            channel.recv(1)
+        else:
+            channel.send(json.dumps(["won", os.getpid()]).encode())
+            channel.recv(1)
+            writer.__exit__(None, None, None)
+        channel.send(b"done")
+
+
+def race_to_create(run_id: str, racers: str, rounds: str) -> None:
+    die_as_a_writer(run_id)
+    path, scratch = path_of(run_id), path_of(f"{run_id}-scratch")
+    orphan = path.read_bytes()
+    path.unlink()
+    unready = orphan[:64] + bytes(4) + orphan[68:]
+    leftovers = [orphan, orphan, b"", unready, orphan[:5000], orphan[:100], None]
+
+    channels: dict[int, socket.socket] = {}
+    for _ in range(int(racers)):
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            here.close()
+            for channel in channels.values():
+                channel.close()
+            try:
+                race(there, run_id)
+            finally:
+                os._exit(0)
+        there.close()
+        channels[pid] = here
+
+    for number in range(int(rounds)):
+        leftover = leftovers[number % len(leftovers)]
+        if leftover is not None:
+            scratch.write_bytes(leftover)
+            scratch.rename(path)  # appears whole
+        order = random.sample(list(channels.values()), len(channels))
+        for channel in order:
+            channel.send(b"!")
+        answers = {pid: json.loads(channel.recv(200)) for pid, channel in channels.items()}
+        winners = [pid for pid, (result, _) in answers.items() if result == "won"]
+        assert len(winners) == 1, f"round {number}: {answers}"
+        for result, pid in answers.values():
+            assert result in ("won", "SegmentExists"), f"round {number}: {answers}"
+            assert pid == winners[0], f"round {number}: {answers}, but {winners[0]} won"
+        with lanekit.FastLaneReader.attach(run_id, lease=0) as reader:
+            frame = reader.latest_frame()
+            assert frame is not None
+            assert frame.data[0] == winners[0] % 256
+        for channel in channels.values():
+            channel.send(b"!")
+        for channel in channels.values():
+            assert channel.recv(4) == b"done"
+        assert not path.exists(), f"round {number} left its segment behind"
+    for pid, channel in channels.items():
+        channel.close()
+        os.waitpid(pid, 0)
+    reply({"rounds": int(rounds)})
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
