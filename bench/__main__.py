@@ -1,14 +1,15 @@
-"""Run the benchmarks: ``python -m bench fast [--quick] [--only NAME ...] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import fast_lane, machine, report
 
@@ -20,6 +21,14 @@ _METHOD = (
 )
 
 
+_TRIES = 8
+
+
+class _Found(NamedTuple):
+    result: Any
+    noise: float
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("lane", choices=["fast"])
@@ -28,32 +37,59 @@ def _arguments() -> argparse.Namespace:
         "--only", nargs="+", choices=fast_lane.MEASUREMENTS, help="some measurements instead of all"
     )
     parser.add_argument(
+        "--noise",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="wait for quiet moments, and measure again (up to "
+        f"{_TRIES} times) until others used at most this share of the machine",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path(__file__).with_name("results"), help="directory for JSON"
     )
     return parser.parse_args()
 
 
-def _measure(names: list[str], effort: fast_lane.Effort) -> tuple[dict[str, Any], dict[str, Any]]:
+def _quietest(part: fast_lane.Part, effort: fast_lane.Effort, noise_limit: float) -> _Found:
+    """Measure, again if others kept the machine busy meanwhile; keep the least disturbed result."""
+    found: list[_Found] = []
+    while len(found) < _TRIES and not (found and found[-1].noise <= noise_limit):
+        if noise_limit < 1:
+            machine.wait_until_quiet(noise_limit)
+        neighbours = machine.Neighbours()
+        result = part(effort)
+        found.append(_Found(result, neighbours.share()))
+    return min(found, key=lambda each: each.noise)
+
+
+def _measure(
+    names: list[str], effort: fast_lane.Effort, noise_limit: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
     results, noise = {}, {}
     for name in names:
-        started, neighbours = time.monotonic(), machine.Neighbours()
-        results[name] = fast_lane.MEASUREMENTS[name](effort)
-        noise[name] = neighbours.share()
+        started = time.monotonic()
+        found = [_quietest(part, effort, noise_limit) for part in fast_lane.MEASUREMENTS[name]]
+        rows = [each.result for each in found]
+        results[name] = rows if len(rows) > 1 else rows[0]
+        noise[name] = [round(each.noise, 3) for each in found]
         print(
-            f"{name}: {time.monotonic() - started:.0f} s, "
-            f"{noise[name]['used_by_others']:.1%} of the machine used by others",
+            f"{name}: {time.monotonic() - started:.0f} s, others used up to "
+            f"{max(noise[name]):.0%} of the machine meanwhile",
             file=sys.stderr,
         )
     return results, noise
 
 
 def main() -> None:
+    # Ending by SIGTERM must unwind, too: the rings in shared memory are removed on the way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = _arguments()
     described = machine.describe()
     if described["one_core_for_all"]:
         print("Only one core: writer and reader share it; latencies mean little.", file=sys.stderr)
     effort = fast_lane.QUICK if arguments.quick else fast_lane.FULL
-    results, noise = _measure(arguments.only or list(fast_lane.MEASUREMENTS), effort)
+    names = arguments.only or list(fast_lane.MEASUREMENTS)
+    results, noise = _measure(names, effort, arguments.noise)
     record = {
         "machine": described,
         "method": _METHOD,

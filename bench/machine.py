@@ -68,22 +68,30 @@ class Neighbours:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._others, self._stolen = self._used()
+        self._used = self._used_by_others()
 
-    def _used(self) -> tuple[float, float]:
+    def _used_by_others(self) -> float:
+        """Seconds of CPU time, stolen ones included, that were not ours or our children's."""
         first_line = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
-        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in first_line.split()[1:9]]
-        user, nice, system, _, _, irq, softirq, stolen = ticks
-        return user + nice + system + irq + softirq - sum(os.times()[:4]), stolen
+        ticks = [int(field) for field in first_line.split()[1:9]]
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = ticks
+        busy = (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
+        return busy - sum(os.times()[:4])
 
-    def share(self) -> dict[str, float]:
-        """Return the shares of all cores' time that others used and that the hypervisor stole."""
-        others, stolen = self._used()
+    def share(self) -> float:
+        """Return the share of all cores' time that others used since the beginning."""
         total = (time.monotonic() - self._start) * (os.cpu_count() or 1)
-        return {
-            "used_by_others": max(0.0, (others - self._others) / total),
-            "stolen": (stolen - self._stolen) / total,
-        }
+        return max(0.0, (self._used_by_others() - self._used) / total)
+
+
+def wait_until_quiet(share: float, *, patience: float = 60.0) -> None:
+    """Wait for a second in which others use at most `share` of the machine, but not for ever."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        neighbours = Neighbours()
+        time.sleep(1)
+        if neighbours.share() <= share:
+            return
 
 
 def describe() -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _python_reader(name: str) -> Iterator[Read]:
         yield reader.latest_frame
 
 
-_LANES: dict[str, tuple[Callable[..., AbstractContextManager[Publish]], Callable[..., Any]]] = {
+LANES: dict[str, tuple[Callable[..., AbstractContextManager[Publish]], Callable[..., Any]]] = {
     "lanekit": (_lanekit_writer, _lanekit_reader),
     "plain-Python ring": (_python_writer, _python_reader),
 }
@@ -64,7 +64,7 @@ def _write(conn: Connection, lane: str, name: str, config: FastLaneConfig) -> No
     frame = np.zeros(config.shape, np.uint8)
     words = frame.reshape(-1).view(np.uint64)
     number = 0
-    with _LANES[lane][0](name, config) as publish:
+    with LANES[lane][0](name, config) as publish:
         conn.send("ready")
         while not conn.poll():
             for _ in range(_FRAMES_BETWEEN_LOOKS):
@@ -93,7 +93,7 @@ def hunt(lane: str, seconds: float, *, capacity: int = 2) -> dict[str, Any]:
     machine.pin(machine.READER_CORE)
     with Companion(machine.WRITER_CORE, _write, lane, name, config) as writer:
         writer.answer()
-        with _LANES[lane][1](name) as read:
+        with LANES[lane][1](name) as read:
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 frame = read()

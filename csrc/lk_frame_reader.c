@@ -31,9 +31,10 @@ struct lk_frame_reader {
     struct lk_segment_header owner; /* private copy: who created the segment */
     struct lk_frame_geometry geometry;
     struct lk_frame_viewer *viewer; /* NULL: the table is full, or this reader is not counted */
-    uint64_t cursor;                /* the last frame this reader had */
-    uint64_t peeked;                /* the frame being looked at, not yet known to be whole */
-    uint32_t lead; /* how far ahead of the oldest frame in-order reading aims, see overtaken() */
+    uint64_t viewer_identity;
+    uint64_t cursor; /* the last frame this reader had */
+    uint64_t peeked; /* the frame being looked at, not yet known to be whole */
+    uint32_t lead;   /* how far ahead of the oldest frame in-order reading aims, see overtaken() */
     uint64_t lease_ns;
     uint64_t announced_ns;
     uint64_t owner_checked_ns;
@@ -47,12 +48,12 @@ struct lk_frame_reader {
 
 /* --- being seen by the writer ----------------------------------------------------------------- */
 
-static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header) {
+static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header, uint64_t *identity) {
     struct lk_process self;
     if (lk_process_self(&self) != LK_OK) {
         return NULL;
     }
-    uint64_t ours = lk_process_word(&self);
+    uint64_t ours = *identity = lk_process_word(&self);
     for (int take_dead = 0; take_dead <= 1; take_dead++) {
         for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
             _Atomic uint64_t *identity = &header->viewers[i].identity;
@@ -103,7 +104,11 @@ static void announce(lk_frame_reader *reader, uint64_t now) {
 static void withdraw(lk_frame_reader *reader) {
     struct lk_frame_header *header = reader->header;
     if (reader->viewer != NULL) {
-        atomic_store_explicit(&reader->viewer->identity, 0, memory_order_relaxed);
+        /* relaxed: see claim_viewer. Only if it is still ours: to a reader of another pid namespace
+         * we look dead, and it may have taken the entry over. */
+        uint64_t ours = reader->viewer_identity;
+        atomic_compare_exchange_strong_explicit(&reader->viewer->identity, &ours, 0,
+                                                memory_order_relaxed, memory_order_relaxed);
         reader->viewer = NULL;
     }
     for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
@@ -152,17 +157,24 @@ static uint64_t load_head(const lk_frame_reader *reader) {
     return atomic_load_explicit(&reader->header->head, memory_order_acquire);
 }
 
+/* Begin with the oldest frame there is: what came before it does not count as skipped. */
+static void start_over(lk_frame_reader *reader, uint64_t head) {
+    reader->cursor = head <= LK_FRAME_SEQ_MAX ? oldest(reader, head) - 1 : 0;
+}
+
 static void settle(lk_frame_reader *reader, lk_segment *segment) {
     uint64_t now = lk_clock_ns();
     reader->segment = segment;
     reader->header = lk_segment_base(segment);
-    reader->cursor = oldest(reader, load_head(reader)) - 1; /* what was before is not "skipped" */
+    reader->cursor = 0;
+    start_over(reader, load_head(reader));
     reader->peeked = 0;
     reader->lead = 0;
     reader->owner_dead = false;
     reader->owner_checked_ns = now;
     reader->announced_ns = 0;
-    reader->viewer = reader->lease_ns != 0 ? claim_viewer(reader->header) : NULL;
+    reader->viewer =
+        reader->lease_ns != 0 ? claim_viewer(reader->header, &reader->viewer_identity) : NULL;
     announce(reader, now);
 }
 
@@ -216,8 +228,13 @@ static int follow(lk_frame_reader *reader, uint64_t now) {
     }
     reader->successor_checked_ns = now;
     int status = open_segment(reader, &segment, &owner, &geometry);
-    if (status != LK_OK) {
-        return status == LK_E_NOT_FOUND || status == LK_E_NOT_READY ? LK_OK : status;
+    switch (status) {
+    case LK_OK: break;
+    case LK_E_NOT_FOUND:
+    case LK_E_NOT_READY: return LK_OK;
+    case LK_E_TOO_MANY:
+    case LK_E_SYSTEM: return LK_OK; /* out of something; what we have can still be read */
+    default: return status;
     }
     const struct lk_segment_id *found = lk_segment_identity(segment);
     const struct lk_segment_id *ours = lk_segment_identity(reader->segment);
@@ -369,6 +386,9 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
         if (head > LK_FRAME_SEQ_MAX) {
             return LK_E_CORRUPT;
         }
+        if (head < reader->cursor) {
+            start_over(reader, head); /* the head was damaged when we read it, and is mended now */
+        }
         uint64_t seq = choose(reader, choice, head);
         if (seq == 0 || seq == reader->cursor) {
             check_owner(reader, now);
@@ -492,6 +512,9 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
             deadline = now + timeout_ns;
         }
         uint64_t head = load_head(reader);
+        if (head < reader->cursor) {
+            start_over(reader, head);
+        }
         if (head > reader->cursor) {
             return (int)leave(reader, 1);
         }

@@ -153,9 +153,11 @@ struct process_stat {
 
 /* Fields 3, 20 and 22 of /proc/<pid>/stat. 0, or -1 when the file could not be read. */
 static int read_process_stat(uint32_t pid, struct process_stat *out) {
-    char path[40];
+    char path[48];
     char text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    /* The first thread's file says the same as /proc/<pid>/stat; but that one emulators such as
+     * qemu make up for their own process, with a start time that others do not see. */
+    snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, pid);
     if (read_small_file(path, text, sizeof text) <= 0) {
         return -1;
     }

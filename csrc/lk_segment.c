@@ -37,6 +37,8 @@
 
 #define SEGMENTS_MAX 1024
 #define SHM_DIRECTORY "/dev/shm/"
+#define PATH_SIZE (sizeof SHM_DIRECTORY + LK_NAME_SIZE)
+#define NAME_PREFIX "lanekit-"
 
 /* What the signal handlers may do with an owned segment. */
 enum ownership { OWNED_NOT = 0, OWNED = 1, OWNED_LETTING_GO = 2 };
@@ -50,7 +52,7 @@ struct lk_segment {
     int lock_fd; /* holds the creation lock until ready, else -1 */
     pid_t owner_pid;
     struct lk_segment_id id;
-    char path[sizeof SHM_DIRECTORY + LK_NAME_SIZE];
+    char path[PATH_SIZE];
 };
 
 /* Lock a file, or give up after about this many milliseconds: nobody may hold it for long. */
@@ -169,8 +171,7 @@ static int status_of_errno(int error) {
     case ENOENT: return LK_E_NOT_FOUND;
     case EACCES:
     case EPERM: return LK_E_PERMISSION;
-    case ENOSPC:
-    case EFBIG: return LK_E_NO_SPACE;
+    case ENOSPC: return LK_E_NO_SPACE;
     default: errno = error; return LK_E_SYSTEM;
     }
 }
@@ -182,7 +183,8 @@ static int open_name(const char *name, int flags) {
         return -1;
     }
     snprintf(slashed, sizeof slashed, "/%s", name);
-    return shm_open(slashed, flags | O_CLOEXEC, 0600);
+    /* Not blocking: somebody may have put a pipe there, which would hold us until a peer comes. */
+    return shm_open(slashed, flags | O_CLOEXEC | O_NONBLOCK, 0600);
 }
 
 static void unlink_name(const char *name) {
@@ -208,14 +210,12 @@ static int identify(int fd, const char *name, struct lk_segment_id *id, uint64_t
 
 /* Whether the name still leads to this very file. */
 static bool name_means(const struct lk_segment_id *id) {
-    int fd = open_name(id->name, O_RDONLY);
+    /* By path, which needs no file descriptor: a process that has run out of them must not
+     * conclude that the name has moved on. */
+    char path[PATH_SIZE];
     struct stat info;
-    bool same =
-        fd >= 0 && fstat(fd, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return same;
+    snprintf(path, sizeof path, SHM_DIRECTORY "%s", id->name);
+    return stat(path, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode;
 }
 
 int lk_segment_unlink(const struct lk_segment_id *id) {
@@ -310,7 +310,9 @@ static int build(lk_segment **out, int fd, const char *name,
     }
     if (status != LK_OK) {
         int saved = errno;
-        unlink_name(name);
+        if (name_means(&id)) { /* a reclaimer may have given the name to another creator */
+            unlink_name(name);
+        }
         errno = saved;
         return status;
     }
@@ -326,6 +328,7 @@ int lk_segment_create(lk_segment **out, const struct lk_segment_request *request
     char name[LK_NAME_SIZE];
     int status =
         lk_segment_name(request->kind, request->run_id, request->run_id_size, name, sizeof name);
+    bool busy = false;
     /* Each turn ends in success, a final answer, or somebody else's progress. */
     for (int turn = 0; status == LK_OK && turn < 100; turn++) {
         int fd = open_name(name, O_RDWR | O_CREAT | O_EXCL);
@@ -336,15 +339,21 @@ int lk_segment_create(lk_segment **out, const struct lk_segment_request *request
             }
             unlock_and_close(fd);
         } else {
-            status = errno == EEXIST ? lk_segment_reclaim(name, 0) : status_of_errno(errno);
+            status = errno == EEXIST   ? lk_segment_reclaim(name, 0)
+                     : errno == ENOENT ? LK_E_SYSTEM /* there is no shared memory at all */
+                                       : status_of_errno(errno);
         }
-        if (status == LK_E_NOT_READY) {
+        busy = status == LK_E_NOT_READY;
+        if (busy) {
             struct timespec pause = {.tv_sec = 0, .tv_nsec = 2000000};
             nanosleep(&pause, NULL);
             status = LK_OK;
         }
     }
-    return status == LK_OK ? LK_E_EXISTS : status;
+    if (status == LK_OK) {
+        status = busy ? LK_E_NOT_READY : LK_E_EXISTS;
+    }
+    return status;
 }
 
 int lk_segment_make_ready(lk_segment *segment) {
@@ -543,6 +552,10 @@ static int judge_orphan(int fd, int force) {
     if (force || (flags & LK_FLAG_INVALIDATED) != 0) {
         return LK_OK;
     }
+    struct lk_process self;
+    if (lk_process_self(&self) != LK_OK) {
+        return LK_E_SYSTEM; /* out of file descriptors, say: then nobody can be judged */
+    }
     return lk_segment_owner(&header) == LK_DEAD ? LK_OK : LK_E_EXISTS;
 }
 
@@ -556,6 +569,9 @@ static void invalidate_file(int fd, const struct lk_segment_id *id, uint64_t siz
 }
 
 int lk_segment_reclaim(const char *name, int force) {
+    if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0) {
+        return LK_E_INVALID; /* another program's shared memory */
+    }
     int fd = open_name(name, O_RDWR);
     if (fd < 0) {
         return errno == ENOENT ? LK_OK : status_of_errno(errno);
@@ -563,6 +579,11 @@ int lk_segment_reclaim(const char *name, int force) {
     struct lk_segment_id id;
     uint64_t size;
     int status = identify(fd, name, &id, &size);
+    if (status == LK_E_WRONG_KIND && force) {
+        unlink_name(name); /* a pipe or the like, which nobody can be using as a segment */
+        status = LK_OK;
+        size = 0;
+    }
     if (status == LK_OK && !lock_file(fd, 0)) {
         status = LK_E_NOT_READY; /* being created or reclaimed by another right now */
     }
@@ -623,11 +644,12 @@ void lk_segment_abandon_owned(void) {
             continue;
         }
         if (pool[i].owner_pid == self) {
-            lk_segment_invalidate(&pool[i]);
+            /* The name first: once invalidated, a successor may take it, and we hold no lock. */
             if (stat(pool[i].path, &info) == 0 && info.st_dev == pool[i].id.device &&
                 info.st_ino == pool[i].id.inode) {
                 unlink(pool[i].path);
             }
+            lk_segment_invalidate(&pool[i]);
         }
         /* [S4] release: nobody reads after this but lk_segment_disown, which only waits for it. */
         atomic_store_explicit(&pool[i].ownership, OWNED_NOT, memory_order_release);

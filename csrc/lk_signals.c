@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct sigaction bus_before;
 static pthread_once_t protect_once = PTHREAD_ONCE_INIT;
@@ -26,6 +27,12 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
         return;
     }
     errno = saved;
+    if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
+        /* Python's faulthandler, when enabled after us, reports a fault and passes it on by raising
+         * the signal anew, without its address. Returning repeats the faulting instruction, and
+         * the fault comes again, this time to us. */
+        return;
+    }
     if ((bus_before.sa_flags & SA_SIGINFO) != 0 && bus_before.sa_sigaction != NULL) {
         bus_before.sa_sigaction(signal_number, info, context);
     } else if (bus_before.sa_handler != SIG_DFL && bus_before.sa_handler != SIG_IGN) {

@@ -23,10 +23,11 @@ from lanekit import (
     inspect_segment,
     segment_name,
 )
-from lanekit.demo import cartpole
+from lanekit.cli import main
+from lanekit.demo import cartpole, train
 from lanekit.demo.learner import MEMBERS, PROBES, Learner, evaluate
 from lanekit.demo.train import FALL_FRAMES, Rate, Stage
-from test_terminal_view import WATCHDOG, Terminal
+from pseudo_terminal import WATCHDOG, Terminal
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def learned(seed: int, generations: int) -> Learner:
     return learner
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_learner_really_learns_to_balance(seed: int) -> None:
     rng = np.random.default_rng(12345)
     assert evaluate(learned(seed, 0).mean, rng, 100).mean() < 50
@@ -275,7 +276,7 @@ def test_a_run_that_is_taken_is_one_line_and_no_traceback(run_id: str) -> None:
 
 
 def test_the_demo_shows_a_moving_picture_and_its_numbers(run_id: str) -> None:
-    with Terminal(*demo(run_id, "--seconds", "4")) as terminal:
+    with Terminal(*demo(run_id)) as terminal:
         terminal.read_until(lambda: len(terminal.screen.picture) == 80 * 20, "a picture")
         terminal.read_until_text("generation 2")
         for words in (
@@ -293,6 +294,7 @@ def test_the_demo_shows_a_moving_picture_and_its_numbers(run_id: str) -> None:
             assert words in terminal.screen.text
         for _ in range(3):
             terminal.read_until_picture_differs(terminal.screen.picture)
+        terminal.press("q")
         assert terminal.finish() == ""
         assert terminal.process.returncode == 0
         terminal.assert_restored()
@@ -301,6 +303,49 @@ def test_the_demo_shows_a_moving_picture_and_its_numbers(run_id: str) -> None:
         assert "frames shown, best return" in farewell
         assert "lanekit ls" in farewell
         assert farewell.count("\n") == 2
+
+
+def default_demo(run_id: str) -> subprocess.Popen[str]:
+    """Start the demo as without a run id, where the usual one would be ``run_id``."""
+    script = (
+        "import sys\n"
+        "from lanekit.cli import demo, main\n"
+        f"demo.RUN_ID = {run_id!r}\n"
+        "sys.exit(main(['demo', '--seconds', '0.5']))\n"
+    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen((sys.executable, "-c", script), stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_second_demo_takes_a_run_id_of_its_own_and_says_so(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)), default_demo(run_id) as second:
+        shown, said = second.communicate(timeout=WATCHDOG)
+    assert second.returncode == 0
+    assert f"process {os.getpid()} publishes run {run_id!r}" in said
+    assert f"this is run '{run_id}-{second.pid}'" in said
+    assert f"run '{run_id}-{second.pid}': " in shown
+
+
+def test_the_run_id_of_a_demo_that_was_killed_is_free_again(run_id: str) -> None:
+    with training(run_id) as killed:
+        wait_until(lambda: left_behind(run_id) != [], "the lane")
+        killed.kill()
+    with default_demo(run_id) as second:
+        shown, said = second.communicate(timeout=WATCHDOG)
+    assert (second.returncode, said) == (0, "")
+    assert f"run {run_id!r}: " in shown
+
+
+@pytest.mark.parametrize("seed", ["-1", "half", ""])
+def test_a_seed_that_no_generator_takes_is_misuse(
+    seed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, arguments in ((main, ["demo"]), (train.main, ["--run-id=none"])):
+        with pytest.raises(SystemExit, match="2"):
+            command([*arguments, "--seed", seed])
+        assert f"argument --seed: must be a whole number and not negative, got {seed}" in (
+            capsys.readouterr().err
+        )
 
 
 @pytest.mark.parametrize("key", ["\x03", "q"])
@@ -368,10 +413,13 @@ def test_a_training_process_that_can_not_start_says_why(run_id: str) -> None:
 
 
 def test_the_demo_prints_plain_lines_into_a_pipe(run_id: str) -> None:
-    finished = subprocess.run(
-        demo(run_id, "--seconds", "3"), capture_output=True, text=True, timeout=WATCHDOG
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert "\x1b" not in finished.stdout
-    assert f"run {run_id}: live | reward" in finished.stdout
-    assert "best return" in finished.stdout.splitlines()[-2]
+    with subprocess.Popen(demo(run_id), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if f"run {run_id}: live | reward" in line:
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+    assert "\x1b" not in "".join(lines)
+    assert "best return" in lines[-2]

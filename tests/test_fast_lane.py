@@ -176,6 +176,8 @@ def test_too_much_metadata_is_an_error_that_names_the_limit(run_id: str) -> None
     with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
         with pytest.raises(ValueError, match=r"17 bytes.*reserves 16.*metadata_size=17"):
             writer.publish(picture(1), metadata=bytes(17))
+        with pytest.raises(TypeError, match="bytes-like, not str"):
+            writer.publish(picture(1), metadata="text")  # type: ignore[arg-type]
         assert writer.publish(picture(1), metadata=bytes(16)) == 1
         frame = reader.latest_frame()
         assert frame is not None

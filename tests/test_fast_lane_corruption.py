@@ -262,11 +262,22 @@ GARBAGE: dict[str, tuple[Callable[[bytes], bytes], type[lanekit.LanekitError]]] 
 }
 
 
+@pytest.fixture(scope="module")
+def dead_run() -> Iterator[tuple[str, bytes]]:
+    """A run whose writer died, and what it left; an image made once serves many tests."""
+    run_id = f"corruption-{uuid.uuid4().hex}"
+    yield run_id, image_of_a_dead_writer(run_id)
+    Path(path_of(run_id)).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("what", GARBAGE)
-def test_garbage_under_the_name_is_refused_for_the_right_reason(run_id: str, what: str) -> None:
+def test_garbage_under_the_name_is_refused_for_the_right_reason(
+    dead_run: tuple[str, bytes], what: str
+) -> None:
     make, reason = GARBAGE[what]
+    run_id, image = dead_run
     name = lanekit.segment_name("frame", run_id)
-    Path(path_of(run_id)).write_bytes(make(image_of_a_dead_writer(run_id)))
+    Path(path_of(run_id)).write_bytes(make(image))  # replaces what a failed test left
     with pytest.raises(reason, match=name) as refusal:
         lanekit.FastLaneReader.attach(run_id)
     assert type(refusal.value) is reason
@@ -332,9 +343,9 @@ def test_a_file_that_somebody_keeps_locked_is_not_blamed_on_process_0(run_id: st
     assert "process 0 " not in str(refusal.value)
 
 
-def test_scanning_passes_over_garbage(run_id: str) -> None:
+def test_scanning_passes_over_garbage(dead_run: tuple[str, bytes]) -> None:
     names = []
-    image = image_of_a_dead_writer(run_id)
+    run_id, image = dead_run
     try:
         for number, (make, _) in enumerate(GARBAGE.values()):
             names.append(f"lanekit-frame-{run_id}-{number}")

@@ -28,6 +28,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=200,
         env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +68,8 @@ def test_the_wheel_is_limited_api_and_holds_what_it_should(distributions: Path) 
 
 def test_the_sdist_holds_sources_and_no_builds(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
-    names = [name.split("/", 1)[-1] for name in tarfile.open(sdist).getnames()]
+    with tarfile.open(sdist) as archive:
+        names = [name.split("/", 1)[-1] for name in archive.getnames()]
     assert {"csrc/lanekit_api.h", "CMakeLists.txt", "tools/emit_binding.py"} <= set(names)
     assert not [name for name in names if name.startswith("build/") or name.endswith(".so")]
 

@@ -38,7 +38,7 @@ static void *read_until_closed(void *handle) {
             return NULL;
         }
         CHECK(seq >= 0);
-        for (int i = 1; seq > 0 && i < SMALL_SIZE; i++) {
+        for (size_t i = 1; seq > 0 && i < SMALL_SIZE; i++) {
             CHECK(got[i] == got[0]);
         }
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +112,10 @@ def reclaim_segment(name: str, *, force: bool = False) -> None:
 
     Raises :class:`~lanekit.SegmentExists` if its owner lives, unless `force` is set.
     """
+    if not name.startswith(_PREFIX):
+        raise ValueError(
+            f"{name!r} is not the name of a lanekit segment: those begin with lanekit-"
+        )
     check(lib.lk_segment_reclaim(os.fsencode(name), int(force)), f"segment {name}")
 
 
@@ -124,10 +127,23 @@ def owner_of(name: str) -> int:
         return 0
 
 
-def shared_memory_space() -> tuple[int, int]:
-    """Return the size and the free bytes of the shared-memory file system."""
-    usage = shutil.disk_usage(SHM_DIRECTORY)
-    return usage.total, usage.free
+@dataclass(frozen=True)
+class SharedMemorySpace:
+    """How much the shared-memory file system holds and has left."""
+
+    total: int
+    free: int
+    free_files: int
+
+
+def shared_memory_space() -> SharedMemorySpace:
+    """Look at the shared-memory file system."""
+    stat = os.statvfs(SHM_DIRECTORY)
+    return SharedMemorySpace(
+        total=stat.f_blocks * stat.f_frsize,
+        free=stat.f_bavail * stat.f_frsize,
+        free_files=stat.f_favail,
+    )
 
 
 def segment_path(name: str) -> Path:

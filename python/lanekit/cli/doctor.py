@@ -107,13 +107,13 @@ def check_futex() -> Finding:
 def check_shared_memory() -> Finding:
     """Size and free space of /dev/shm."""
     try:
-        total, free = shared_memory_space()
+        space = shared_memory_space()
     except OSError as error:
         return Finding("/dev/shm", "fail", f"not usable: {error}", "mount -t tmpfs tmpfs /dev/shm")
-    found = f"{human_size(free)} free of {human_size(total)}"
+    found = f"{human_size(space.free)} free of {human_size(space.total)}"
     if not os.access("/dev/shm", os.W_OK):
         return Finding("/dev/shm", "fail", f"{found}, not writable", "chmod 1777 /dev/shm")
-    if free < 256 << 20:
+    if space.free < 256 << 20:
         return Finding(
             "/dev/shm",
             "note",

@@ -13,9 +13,18 @@ HELP = "show a run in this terminal"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run_id", metavar="RUN", help="the run id, as `lanekit ls` prints it")
+    parser.add_argument(
+        "run_id", metavar="RUN", type=non_empty, help="the run id, as `lanekit ls` prints it"
+    )
     parser.add_argument("--fps", type=positive, default=30.0, help="most frames to show per second")
     parser.add_argument("--seconds", type=positive, help="stop after this long")
+
+
+def non_empty(text: str) -> str:
+    """Return ``text``, if there is any."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
 
 
 def positive(text: str) -> float:

@@ -156,6 +156,13 @@ def train(writer: FastLaneWriter, *, seed: int, fps: float, go_on: Callable[[], 
                 generation_due = time.monotonic() + GENERATION_SECONDS
 
 
+def parse_seed(text: str) -> int:
+    """Return the number that ``text`` holds, if a random generator can start from it."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number and not negative, got {text}")
+    return int(text)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the training process; the status is 1 if the lane could not be opened."""
     parser = argparse.ArgumentParser(
@@ -163,7 +170,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--run-id", required=True, help="the run to publish as")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed learns the same way")
+    parser.add_argument("--seed", type=parse_seed, default=0, help="equal seeds learn equally")
     parser.add_argument("--fps", type=float, default=60.0, help="frames per second to publish")
     parser.add_argument(
         "--wait-for-viewer",

@@ -79,6 +79,7 @@ class FastLaneReader:
         self._address = ffi.new("const void **")
         self._slot = ffi.new("uint32_t *")
         self._last_metrics = FastLaneMetrics()
+        self._segments_seen = 0
         self._settle()
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
 
@@ -284,6 +285,7 @@ class FastLaneReader:
         self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
         self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
         self._info.seq = 0
+        self._segments_seen += 1
         # The array read into again and again, if there is one: see _pixels_of.
         self._pinned = _NOTHING_PINNED
         self._last_id = 0
@@ -406,12 +408,13 @@ class FastLaneReader:
 class FramePeek:
     """The newest frame in place; see :meth:`FastLaneReader.peek`."""
 
-    __slots__ = ("_reader", "array", "seq")
+    __slots__ = ("_reader", "_segment", "array", "seq")
 
     def __init__(
         self, reader: FastLaneReader, seq: int, array: npt.NDArray[np.uint8] | None
     ) -> None:
         self._reader = reader
+        self._segment = reader._segments_seen
         self.seq = seq
         """The frame's sequence number, 0 if there is no frame."""
         self.array = array
@@ -422,6 +425,8 @@ class FramePeek:
         """Whether the frame has not been overwritten until now."""
         if self.seq == 0:
             return True
+        if self._segment != self._reader._segments_seen:
+            return False  # the reader has moved on, and can not ask the old segment any more
         status = lib.lk_frame_peek_check(self._reader._handle, self.seq)
         if status < 0 and status != lib.LK_E_OVERWRITTEN:
             fail(status, self._reader._what)

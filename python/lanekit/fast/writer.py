@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import weakref
 from collections.abc import Callable
@@ -232,7 +233,12 @@ class FastLaneWriter:
         """Return pointer and size of a frame's metadata, after checking that it fits."""
         if metadata is None:
             return _NULL, 0
-        data = _from_buffer(metadata)
+        try:
+            data = _from_buffer(metadata)
+        except TypeError:
+            raise TypeError(
+                f"{self._what()}: metadata is bytes-like, not {type(metadata).__name__}"
+            ) from None
         if len(data) > self._config.metadata_size:
             raise ValueError(
                 f"{self._what()}: {len(data)} bytes of metadata, but the segment reserves "
@@ -390,12 +396,27 @@ def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> NoRetur
             pid,
         )
     if status == lib.LK_E_NO_SPACE:
-        total, free = shared_memory_space()
-        mib = 1 << 20
-        raise errors.OutOfSharedMemory(
-            f"{what}: needs {config.segment_size / mib:.1f} MiB of shared memory, but /dev/shm has "
-            f"{free / mib:.1f} MiB free of {total / mib:.1f}; lower FastLaneConfig.capacity (now "
-            f"{config.capacity}), remove leftovers with `lanekit clean`, or enlarge it (in a "
-            "container: --shm-size)"
+        raise errors.OutOfSharedMemory(f"{what}: {_what_is_missing(config)}")
+    if status == lib.LK_E_SYSTEM and ffi.errno == errno.ENOENT:
+        raise errors.SegmentError(
+            f"{what}: this machine has no /dev/shm; mount one: mount -t tmpfs tmpfs /dev/shm"
+        )
+    if status == lib.LK_E_SYSTEM and ffi.errno == errno.EFBIG:
+        raise errors.SegmentError(
+            f"{what}: {config.segment_size} bytes are more than this process's file size limit "
+            "allows; raise it (ulimit -f unlimited), or lower FastLaneConfig.capacity"
         )
     fail(status, what)
+
+
+def _what_is_missing(config: FastLaneConfig) -> str:
+    space = shared_memory_space()
+    if space.free_files == 0:
+        return "/dev/shm has no file entries left; remove leftovers with `lanekit clean`"
+    mib = 1 << 20
+    return (
+        f"needs {config.segment_size / mib:.1f} MiB of shared memory, but /dev/shm has "
+        f"{space.free / mib:.1f} MiB free of {space.total / mib:.1f}; lower "
+        f"FastLaneConfig.capacity (now {config.capacity}), remove leftovers with `lanekit clean`, "
+        "or enlarge it (in a container: --shm-size)"
+    )
