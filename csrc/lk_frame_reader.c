@@ -48,12 +48,13 @@ struct lk_frame_reader {
 
 /* --- being seen by the writer ----------------------------------------------------------------- */
 
-static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header, uint64_t *identity) {
+static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header,
+                                            uint64_t *own_identity) {
     struct lk_process self;
     if (lk_process_self(&self) != LK_OK) {
         return NULL;
     }
-    uint64_t ours = *identity = lk_process_word(&self);
+    uint64_t ours = *own_identity = lk_process_word(&self);
     for (int take_dead = 0; take_dead <= 1; take_dead++) {
         for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
             _Atomic uint64_t *identity = &header->viewers[i].identity;
@@ -231,9 +232,9 @@ static int follow(lk_frame_reader *reader, uint64_t now) {
     switch (status) {
     case LK_OK: break;
     case LK_E_NOT_FOUND:
-    case LK_E_NOT_READY: return LK_OK;
-    case LK_E_TOO_MANY:
-    case LK_E_SYSTEM: return LK_OK; /* out of something; what we have can still be read */
+    case LK_E_NOT_READY:
+    case LK_E_TOO_MANY: /* these two: we are out of something, but what we have can be read */
+    case LK_E_SYSTEM: return LK_OK;
     default: return status;
     }
     const struct lk_segment_id *found = lk_segment_identity(segment);

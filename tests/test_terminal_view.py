@@ -122,8 +122,8 @@ def test_the_picture_follows_the_size_of_the_terminal(writer: FastLaneWriter, ru
         terminal.resize(80, 40)  # as large as before, but in another place
         terminal.read_until(lambda: len(terminal.screen.picture) == 80 * 20, "the same picture")
         assert terminal.screen.cells[0][0][0] == " "
-        left = ["".join(row[0][0] for row in terminal.screen.cells)]
-        assert left[0].strip(" ") == "▀" * 20 + "●", "the numbers are right below the picture"
+        edge = "".join(row[0][0] for row in terminal.screen.cells).strip()
+        assert edge == "▀" * 20 + "●", "the numbers are right below the picture"
         terminal.resize(40, 30)
         terminal.read_until(lambda: len(terminal.screen.picture) == 40 * 10, "40 columns")
         terminal.resize(120, 40)

@@ -1,8 +1,8 @@
 """Fail on an ordered atomic access without a label, and on a label without its other side.
 
 The core's rule: every access stronger than relaxed carries a comment that opens with a label such
-as ``[Q1]`` and names what it pairs with. A label is paired when the tree holds both a releasing and an
-acquiring access under it, or two full fences. Each label must be explained in some file's list
+as ``[Q1]`` and names what it pairs with. A label is paired when the tree holds both a releasing and
+an acquiring access under it, or two full fences. Each label must be explained in some file's list
 headed "Labels".
 
 Usage: check_atomics.py [DIRECTORY]     (default: csrc)
