@@ -195,6 +195,8 @@ struct lk_frame_source {
     const void *pixels;
 };
 int64_t lk_frame_publish_source(const struct lk_frame_source *source);
+int64_t lk_frame_publish_source_metrics(const struct lk_frame_source *source, double last_reward,
+                                        double rolling_return, double step_rate_hz);
 
 /* Lend the next slot's pixels to render into. Returns the slot's index. */
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels);
@@ -204,7 +206,9 @@ int lk_frame_writer_view(lk_frame_writer *writer, uint32_t slot, lk_segment **se
                          void **pixels);
 
 /* Publish the reserved slot, or put it back; the slot's previous frame is lost either way. */
-int64_t lk_frame_commit(lk_frame_writer *writer, const void *metadata, size_t metadata_size);
+int64_t lk_frame_commit(lk_frame_writer *writer);
+int64_t lk_frame_commit_metadata(lk_frame_writer *writer, const void *metadata,
+                                 size_t metadata_size);
 int lk_frame_abandon(lk_frame_writer *writer);
 
 /* Metrics without a frame; they also go with the frames that follow. */

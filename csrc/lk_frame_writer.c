@@ -208,6 +208,13 @@ int64_t lk_frame_publish_source(const struct lk_frame_source *source) {
     return lk_frame_publish_pixels(source->writer, source->pixels);
 }
 
+int64_t lk_frame_publish_source_metrics(const struct lk_frame_source *source, double last_reward,
+                                        double rolling_return, double step_rate_hz) {
+    struct lk_frame_metrics metrics = {last_reward, rolling_return, step_rate_hz};
+    lk_frame_writer *writer = source->writer;
+    return publish(writer, source->pixels, writer->geometry.payload_size, NULL, 0, &metrics);
+}
+
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {
     int64_t result = enter(writer);
     if (result != LK_OK) {
@@ -222,7 +229,12 @@ int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {
     return leave(writer, writer->next_index);
 }
 
-int64_t lk_frame_commit(lk_frame_writer *writer, const void *metadata, size_t metadata_size) {
+int64_t lk_frame_commit(lk_frame_writer *writer) {
+    return lk_frame_commit_metadata(writer, NULL, 0);
+}
+
+int64_t lk_frame_commit_metadata(lk_frame_writer *writer, const void *metadata,
+                                 size_t metadata_size) {
     int64_t result = enter(writer);
     if (result != LK_OK) {
         return result;

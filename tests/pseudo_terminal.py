@@ -47,6 +47,9 @@ class Screen:
     def picture(self) -> list[Cell]:
         return [cell for row in self.cells for cell in row if cell[0] == "▀"]
 
+    def column(self, number: int) -> str:
+        return "".join(row[number][0] for row in self.cells)
+
     def feed(self, data: bytes) -> None:
         text = self._rest + self._decode.decode(data)
         # Ctrl-C makes the kernel drop what was not read yet. A command cut short by that ends, on

@@ -83,7 +83,7 @@ static void a_reserved_slot_is_published_or_given_back(void) {
     struct lk_frame_info info;
     void *pixels;
     publish(writer, 1);
-    CHECK_STATUS(LK_E_NOT_RESERVED, lk_frame_commit(writer, NULL, 0));
+    CHECK_STATUS(LK_E_NOT_RESERVED, lk_frame_commit(writer));
     CHECK_STATUS(LK_E_NOT_RESERVED, lk_frame_abandon(writer));
     CHECK(lk_frame_reserve(writer, &pixels) >= 0);
     CHECK_STATUS(LK_E_RESERVED, lk_frame_reserve(writer, &pixels));
@@ -95,8 +95,8 @@ static void a_reserved_slot_is_published_or_given_back(void) {
     CHECK(is_painted(got, sizeof got, 1));
     CHECK(lk_frame_reserve(writer, &pixels) >= 0);
     paint(pixels, SMALL_SIZE, 2);
-    CHECK_STATUS(LK_E_METADATA_SIZE, lk_frame_commit(writer, frame, 41));
-    CHECK_STATUS(2, lk_frame_commit(writer, "hi", 2));
+    CHECK_STATUS(LK_E_METADATA_SIZE, lk_frame_commit_metadata(writer, frame, 41));
+    CHECK_STATUS(2, lk_frame_commit_metadata(writer, "hi", 2));
     CHECK_STATUS(2, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, metadata, &info));
     CHECK(is_painted(got, sizeof got, 2) && info.metadata_size == 2);
     end(writer, reader);

@@ -33,7 +33,9 @@ _publish = lib.lk_frame_publish
 _publish_metrics = lib.lk_frame_publish_metrics
 _publish_pixels = lib.lk_frame_publish_pixels
 _publish_source = lib.lk_frame_publish_source
+_publish_source_metrics = lib.lk_frame_publish_source_metrics
 _commit = lib.lk_frame_commit
+_commit_metadata = lib.lk_frame_commit_metadata
 _NOTHING_PINNED: tuple[Any, Any, Any] = (object(), None, None)
 
 
@@ -118,26 +120,15 @@ class FastLaneWriter:
         them the last ones are repeated. Returns the frame's sequence number.
         """
         pinned = self._pinned
-        if frame is pinned[0] and metrics is None and metadata is None:
-            seq = _publish_source(pinned[1])
-            if seq > 0:
-                return seq
-            self._fail(seq)
-        try:
-            if frame.shape != self._shape or frame.dtype is not _UINT8:
-                frame = self._checked(frame)
-        except AttributeError:
-            frame = self._checked(frame)
-        try:
-            pixels = _from_buffer(frame)
-        except ValueError:  # not contiguous
-            return self._publish_strided(frame, metrics, metadata)
-        if metrics is None and metadata is None:
-            seq = _publish_pixels(self._handle, pixels)
-            if seq & 6 == 0:  # two frames in a row out of eight, to keep this path short
-                self._notice(frame, pixels, seq)
+        if frame is pinned[0] and metadata is None:
+            if metrics is None:
+                seq = _publish_source(pinned[1])
+            else:
+                seq = _publish_source_metrics(
+                    pinned[1], metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz
+                )
         else:
-            seq = self._publish_with(pixels, metrics, metadata)
+            seq = self._publish_other(frame, metrics, metadata)
         if seq < 0:
             self._fail(seq)
         return seq
@@ -247,25 +238,42 @@ class FastLaneWriter:
             )
         return data, len(data)
 
-    def _publish_with(
+    def _publish_other(
         self,
-        pixels: CData,
+        frame: Any,
         metrics: FastLaneMetrics | None,
         metadata: bytes | bytearray | memoryview | None,
     ) -> int:
-        data, size = self._metadata(metadata)
-        if metrics is None:
-            return _publish(self._handle, pixels, self._frame_size, data, size)
-        return _publish_metrics(
-            self._handle,
-            pixels,
-            self._frame_size,
-            data,
-            size,
-            metrics.last_reward,
-            metrics.rolling_return,
-            metrics.step_rate_hz,
-        )
+        """Publish a frame whose address is not known yet, or one with metadata."""
+        try:
+            if frame.shape != self._shape or frame.dtype is not _UINT8:
+                frame = self._checked(frame)
+        except AttributeError:
+            frame = self._checked(frame)
+        try:
+            pixels = _from_buffer(frame)
+        except ValueError:  # not contiguous
+            return self._publish_strided(frame, metrics, metadata)
+        if metrics is None and metadata is None:
+            seq = _publish_pixels(self._handle, pixels)
+        else:
+            data, size = self._metadata(metadata)
+            if metrics is None:
+                seq = _publish(self._handle, pixels, self._frame_size, data, size)
+            else:
+                seq = _publish_metrics(
+                    self._handle,
+                    pixels,
+                    self._frame_size,
+                    data,
+                    size,
+                    metrics.last_reward,
+                    metrics.rolling_return,
+                    metrics.step_rate_hz,
+                )
+        if seq & 6 == 0:  # two frames in a row out of eight: often enough, and cheap
+            self._notice(frame, pixels, seq)
+        return seq
 
     def _notice(self, frame: npt.NDArray[np.uint8], pixels: CData, seq: int) -> None:
         """Remember where an array is that is published twice in a row.
@@ -273,7 +281,7 @@ class FastLaneWriter:
         Training loops often publish one and the same array object. Keeping its pointer is safe
         because its memory can not move: numpy refuses to resize an array that has a weak reference.
         """
-        if seq & 1 and id(frame) == self._last_id and type(frame) is np.ndarray:
+        if seq > 0 and seq & 1 and id(frame) == self._last_id and type(frame) is np.ndarray:
             source = ffi.new("struct lk_frame_source *", (self._handle, pixels))
             self._pinned = (frame, source, (pixels, weakref.ref(frame)))
         self._last_id = id(frame)
@@ -350,10 +358,14 @@ class Reservation:
         writer = self._writer
         if not self._open:
             fail(lib.LK_E_NOT_RESERVED, writer._what())
-        data, size = writer._metadata(metadata)
+        if metadata is not None:
+            data, size = writer._metadata(metadata)
         if metrics is not None:
             writer.update_metrics(metrics)
-        seq = _commit(writer._handle, data, size)
+        if metadata is None:
+            seq = _commit(writer._handle)
+        else:
+            seq = _commit_metadata(writer._handle, data, size)
         if seq < 0:
             writer._fail(seq)
         self._open = False
