@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PRESETS := release asan tsan
+PRESETS := release asan tsan aarch64
 
 .PHONY: help demo test lint ctest pytest test-pythons bench clean
 
@@ -19,7 +19,8 @@ test: lint ctest pytest ## run everything: linters, the C tests under sanitizers
 lint: $(VENV)/.developer build/release/.configured ## ruff, mypy, clang-format, clang-tidy, labels
 	PATH="$(abspath $(BIN)):$$PATH" pre-commit run --all-files --show-diff-on-failure
 
-ctest: $(VENV)/.developer ## the C core alone: release, address+undefined, thread sanitizer
+ctest: $(VENV)/.developer ## the C core alone: release, sanitizers, 64-bit ARM under emulation
+	tools/system_packages.sh --cross $(PYTHON)
 	for preset in $(PRESETS); do \
 	  PATH="$(abspath $(BIN)):$$PATH" tools/run_ctest.sh $$preset || exit 1; \
 	done

@@ -92,6 +92,15 @@ def test_ls_lists_a_damaged_segment_with_its_problem(run_id: str) -> None:
     assert not path.exists()
 
 
+def test_clean_removes_what_a_creator_left_half_made(run_id: str) -> None:
+    path = segment_path(segment_name("frame", run_id))
+    path.write_bytes(bytes(4096))
+    assert path.name in lanekit("clean", "--dry-run")
+    assert path.exists()
+    assert f"removed {path.name}" in lanekit("clean")
+    assert not path.exists()
+
+
 def test_clean_removes_orphans_and_nothing_else(orphan: str) -> None:
     other = f"{orphan}-other"
     with FastLaneWriter.create(other, CONFIG) as writer:
@@ -168,9 +177,14 @@ def test_help_and_version_and_misuse() -> None:
 
 def test_output_into_a_closed_pipe_is_no_error(run_id: str) -> None:
     with FastLaneWriter.create(run_id, CONFIG):
-        command = f"{sys.executable} -m lanekit ls --json | (sleep 0.3; true)"
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-        assert done.stderr == ""
+        command = f"{sys.executable} -m lanekit ls --json | (exec <&-; sleep 1)"
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_age_grows() -> None:

@@ -327,9 +327,9 @@ def test_a_second_demo_takes_a_run_id_of_its_own_and_says_so(run_id: str) -> Non
 
 
 def test_the_run_id_of_a_demo_that_was_killed_is_free_again(run_id: str) -> None:
-    with training(run_id) as killed:
-        wait_until(lambda: left_behind(run_id) != [], "the lane")
+    with training(run_id) as killed, FastLaneReader.attach(run_id, timeout=WATCHDOG):
         killed.kill()
+        killed.wait()
     with default_demo(run_id) as second:
         shown, said = second.communicate(timeout=WATCHDOG)
     assert (second.returncode, said) == (0, "")

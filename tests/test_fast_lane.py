@@ -649,6 +649,52 @@ def test_many_threads_hammering_one_writer_lose_calls_but_corrupt_nothing(run_id
         assert len(published) + len(refused) == 12_000
 
 
+def test_reader_threads_see_whole_frames_from_a_writer_thread(run_id: str) -> None:
+    """Without a GIL these run truly at once; the small ring makes the writer lap them."""
+    config = FastLaneConfig(width=64, height=64, capacity=2, metadata_size=8)
+    frames = 5000
+    problems: list[str] = []
+    seen: list[int] = []
+    done = threading.Event()
+
+    def watch(how: str) -> None:
+        out = np.zeros(config.shape, np.uint8)
+        last = count = 0
+        with FastLaneReader.attach(run_id) as reader:
+            while not done.is_set():
+                if how == "read_into":
+                    seq = reader.read_into(out, fresh=True)
+                    info = reader.last_frame_info
+                    pixels, metadata = out, info.metadata if info else None
+                else:
+                    frame = reader.latest_frame(fresh=True)
+                    seq = frame.seq if frame else 0
+                    if frame is not None:
+                        pixels, metadata = frame.array, frame.metadata
+                if seq == 0:
+                    continue
+                if (pixels != seq % 251).any() or metadata != seq.to_bytes(8, "little"):
+                    problems.append(f"{how}: frame {seq} is mixed")
+                if seq <= last:
+                    problems.append(f"{how}: {seq} after {last}")
+                last, count = seq, count + 1
+        seen.append(count)
+
+    with FastLaneWriter.create(run_id, config) as writer:
+        threads = [threading.Thread(target=watch, args=[how]) for how in ("read_into", "copy") * 2]
+        for thread in threads:
+            thread.start()
+        for seq in range(1, frames + 1):
+            pixels = np.full(config.shape, seq % 251, np.uint8)
+            writer.publish(pixels, metadata=seq.to_bytes(8, "little"))
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
+    assert len(seen) == 4
+    assert sum(seen) > 0
+
+
 def test_a_handle_closed_under_a_running_reader_ends_it_cleanly(run_id: str) -> None:
     ended: list[Exception] = []
 

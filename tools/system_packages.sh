@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
-# venv module. Installs what is missing with apt-get when it may; otherwise says what to install.
+# venv module; with --cross also that it can build and emulate for 64-bit ARM. Installs what is
+# missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [PYTHON]
+# usage: tools/system_packages.sh [--cross] [PYTHON]
 set -euo pipefail
 
+cross=no
+[ "${1:-}" != --cross ] || { cross=yes; shift; }
 python=${1:-python3}
 command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
 
@@ -25,6 +28,11 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   || missing+=("$(basename "$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")-dev")
 "$python" -c 'import ensurepip, venv' 2>/dev/null \
   || missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+
+if [ $cross = yes ]; then
+  command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+  command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 

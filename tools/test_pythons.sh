@@ -44,7 +44,7 @@ for version in "$@"; do
   if [ "$version" = 3.14t ]; then
     "$venv/bin/python" -m pip install --quiet '.[test]'
   else
-    "$venv/bin/python" -m pip install --quiet "$abi3[test]"
+    "$venv/bin/python" -m pip install --quiet "${abi3}[test]"
   fi
   echo "== Python tests, CPython $version"
   "$venv/bin/python" -m pytest -q

@@ -7,6 +7,7 @@ status 0 is success, 1 an answer of "no" or an error, 2 a misuse of the command 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -50,14 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
     args = build_parser().parse_args(arguments)
     try:
-        return int(args.run(args))
+        status = int(args.run(args))
+        sys.stdout.flush()
     except LanekitError as error:
         print(f"lanekit: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output (head, less) has left: not an error. Python would complain once
-        # more when it flushes at exit, so give it somewhere to flush to.
-        sys.stdout = open("/dev/null", "w", encoding="utf-8")  # noqa: SIM115
+        # The reader of our output (head, less) has left: not an error. Python flushes once more at
+        # exit and would complain, so let what is left go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return status

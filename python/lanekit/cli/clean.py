@@ -38,27 +38,28 @@ def run(args: argparse.Namespace) -> int:
     failed = bool(unknown)
     removed = 0
     for row in chosen:
-        orphan = row.info is not None and row.info.orphan
+        # What can not be read may still be an orphan: the core decides, by its lock.
+        orphan = row.info is None or row.info.orphan
         if not orphan and not args.force:
-            if args.names or row.info is None:
+            if args.names:
                 print(f"kept    {row.name}  ({why_kept(row)})")
-            failed = failed or bool(args.names)
-            continue
-        if not orphan and not args.dry_run and not args.yes and not confirmed(row):
-            print(f"kept    {row.name}")
+                failed = True
             continue
         if args.dry_run:
             print(f"would remove {row.name}  {human_size(row.size)}  {what_it_is(row)}")
             continue
+        if args.force and not (orphan and row.info) and not args.yes and not confirmed(row):
+            print(f"kept    {row.name}")
+            continue
         try:
-            reclaim_segment(row.name, force=not orphan)
+            reclaim_segment(row.name, force=args.force)
         except errors.LanekitError as error:
-            print(f"kept    {row.name}  ({error})", file=sys.stderr)
-            failed = True
+            print(f"kept    {row.name}  ({error})")
+            failed = failed or bool(args.names)
         else:
             removed += 1
             print(f"removed {row.name}  {human_size(row.size)}  {what_it_is(row)}")
-    if not args.dry_run and removed == 0 and not failed:
+    if not args.dry_run and removed == 0 and not args.names:
         print("nothing to clean")
     return 1 if failed else 0
 

@@ -1,0 +1,80 @@
+"""ThreadSanitizer is only worth running if it notices a lost order: show that it does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# (file, what stands there, what a mutant has instead, the C test that must then fail)
+MUTANTS = {
+    "[W1] release lost": (
+        "lk_wait.h",
+        "atomic_store_explicit(sequence, value, memory_order_release)",
+        "atomic_store_explicit(sequence, value, memory_order_relaxed)",
+        "test_order",
+    ),
+    "[W1] acquire lost": (
+        "lk_wait.c",
+        "atomic_load_explicit(sequence, memory_order_acquire)",
+        "atomic_load_explicit(sequence, memory_order_relaxed)",
+        "test_order",
+    ),
+    "[Q1] release lost": (
+        "lk_seqlock.h",
+        "atomic_store_explicit(seq, even, memory_order_release)",
+        "atomic_store_explicit(seq, even, memory_order_relaxed)",
+        "test_order",
+    ),
+    "[Q1] acquire lost": (
+        "lk_seqlock.h",
+        "atomic_load_explicit(seq, memory_order_acquire)",
+        "atomic_load_explicit(seq, memory_order_relaxed)",
+        "test_order",
+    ),
+    "[G1] release lost": (
+        "lk_guard.h",
+        "atomic_store_explicit(&guard->state, LK_GUARD_IDLE, memory_order_release)",
+        "atomic_store_explicit(&guard->state, LK_GUARD_IDLE, memory_order_relaxed)",
+        "test_misuse",
+    ),
+    "[G1] acquire lost": (
+        "lk_guard.h",
+        "memory_order_acquire, memory_order_relaxed",
+        "memory_order_relaxed, memory_order_relaxed",
+        "test_misuse",
+    ),
+}
+
+
+def build_and_run(source: Path, test: str) -> subprocess.CompletedProcess[str]:
+    program = source / test
+    files = [*source.glob("lk_*.c"), source / "tests" / f"{test}.c"]
+    flags = ["-std=c11", "-O1", "-g", "-fsanitize=thread", "-Wno-tsan", "-D_GNU_SOURCE", "-pthread"]
+    command = ["cc", *flags, f"-I{source}", *map(str, files), "-o", str(program), "-lrt"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    # One address layout for all runs: ThreadSanitizer needs its shadow regions free.
+    return subprocess.run(
+        ["setarch", "-R", str(program)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("test", ["test_order", "test_misuse"])
+def test_the_core_as_it_is_has_no_race(root: Path, tmp_path: Path, test: str) -> None:
+    copy = shutil.copytree(root / "csrc", tmp_path / "csrc")
+    done = build_and_run(copy, test)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_lost_order_is_reported(root: Path, tmp_path: Path, name: str) -> None:
+    file, original, mutated, test = MUTANTS[name]
+    copy = shutil.copytree(root / "csrc", tmp_path / "csrc")
+    text = (copy / file).read_text(encoding="utf-8")
+    assert original in text
+    (copy / file).write_text(text.replace(original, mutated), encoding="utf-8")
+    done = build_and_run(copy, test)
+    assert done.returncode == 66, done.stderr
+    assert "ThreadSanitizer: data race" in done.stderr
