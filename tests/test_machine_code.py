@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 WRAPPERS = """
 #include "lk_seqlock.h"
 #include "lk_wait.h"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 # (file, what stands there, what a mutant has instead, the C test that must then fail)
 MUTANTS = {
     "[W1] release lost": (

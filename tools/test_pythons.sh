@@ -3,6 +3,8 @@
 # limited-API wheel, which is what users get; free-threaded 3.14t gets its own, and is built from
 # source (once, cached) where it is missing.
 #
+# Tests of the C core alone are left to `make test`.
+#
 # usage: tools/test_pythons.sh [VERSION ...]      default: 3.11 3.12 3.13 3.14 3.14t
 # A version with a GIL that this machine lacks is reported and passed over, except when asked for.
 set -euo pipefail
@@ -47,7 +49,7 @@ for version in "$@"; do
     "$venv/bin/python" -m pip install --quiet "${abi3}[test]"
   fi
   echo "== Python tests, CPython $version"
-  "$venv/bin/python" -m pytest -q
+  "$venv/bin/python" -m pytest -q -m "not core"
   results+=("$version: passed")
 done
 printf '%s\n' "${results[@]}"

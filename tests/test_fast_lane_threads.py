@@ -1,0 +1,126 @@
+"""Threads and the fast lane: misuse is told, and right use works, with or without a GIL."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import lanekit
+from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter
+
+CONFIG = FastLaneConfig(width=30, height=20, capacity=4, metadata_size=16)
+
+
+def picture(seed: int, shape: tuple[int, ...] = (20, 30, 3)) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def test_two_threads_in_one_reader_are_told_so(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG), FastLaneReader.attach(run_id) as reader:
+        waiter = threading.Thread(target=reader.wait, args=[3], kwargs={"strategy": "block"})
+        waiter.start()
+        with pytest.raises(lanekit.ConcurrentUse, match="own reader"):
+            while waiter.is_alive():
+                reader.latest_frame()
+        waiter.join()
+
+
+def test_many_threads_hammering_one_writer_lose_calls_but_corrupt_nothing(run_id: str) -> None:
+    published: list[int] = []
+    refused: list[int] = []
+    start = threading.Barrier(4)
+
+    def hammer(value: int, writer: FastLaneWriter) -> None:
+        frame = np.full(CONFIG.shape, value, np.uint8)
+        start.wait()
+        for _ in range(3000):
+            try:
+                published.append(writer.publish(frame))
+            except lanekit.ConcurrentUse:
+                refused.append(value)
+
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        threads = [threading.Thread(target=hammer, args=[v, writer]) for v in (1, 2, 3, 4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            frame = reader.latest_frame()
+            if frame is not None:
+                assert frame.data.count(frame.data[0]) == len(frame.data)
+        for thread in threads:
+            thread.join()
+        assert sorted(published) == list(range(1, len(published) + 1))
+        assert len(published) + len(refused) == 12_000
+
+
+def test_reader_threads_see_whole_frames_from_a_writer_thread(run_id: str) -> None:
+    """Without a GIL these run truly at once; the small ring makes the writer lap them."""
+    config = FastLaneConfig(width=64, height=64, capacity=2, metadata_size=8)
+    frames = 5000
+    problems: list[str] = []
+    seen: list[int] = []
+    done = threading.Event()
+
+    def watch(how: str) -> None:
+        out = np.zeros(config.shape, np.uint8)
+        last = count = 0
+        with FastLaneReader.attach(run_id) as reader:
+            while not done.is_set():
+                if how == "read_into":
+                    seq = reader.read_into(out, fresh=True)
+                    info = reader.last_frame_info
+                    pixels, metadata = out, info.metadata if info else None
+                else:
+                    frame = reader.latest_frame(fresh=True)
+                    seq = frame.seq if frame else 0
+                    if frame is not None:
+                        pixels, metadata = frame.array, frame.metadata
+                if seq == 0:
+                    continue
+                if (pixels != seq % 251).any() or metadata != seq.to_bytes(8, "little"):
+                    problems.append(f"{how}: frame {seq} is mixed")
+                if seq <= last:
+                    problems.append(f"{how}: {seq} after {last}")
+                last, count = seq, count + 1
+        seen.append(count)
+
+    with FastLaneWriter.create(run_id, config) as writer:
+        threads = [threading.Thread(target=watch, args=[how]) for how in ("read_into", "copy") * 2]
+        for thread in threads:
+            thread.start()
+        for seq in range(1, frames + 1):
+            pixels = np.full(config.shape, seq % 251, np.uint8)
+            writer.publish(pixels, metadata=seq.to_bytes(8, "little"))
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
+    assert len(seen) == 4
+    assert sum(seen) > 0
+
+
+def test_a_handle_closed_under_a_running_reader_ends_it_cleanly(run_id: str) -> None:
+    ended: list[Exception] = []
+
+    def watch(reader: FastLaneReader) -> None:
+        out = np.zeros(CONFIG.shape, np.uint8)
+        try:
+            while True:
+                reader.read_into(out)
+                reader.latest_frame()
+        except lanekit.LanekitError as error:
+            ended.append(error)
+
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        for _ in range(20):
+            reader = FastLaneReader.attach(run_id)
+            thread = threading.Thread(target=watch, args=[reader])
+            thread.start()
+            for seq in range(50):
+                writer.publish(picture(seq))
+            reader.close()
+            thread.join()
+    assert [type(error) for error in ended] == [lanekit.HandleClosed] * 20
