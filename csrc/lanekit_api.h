@@ -101,7 +101,11 @@ struct lk_segment_info {
 int lk_segment_name(uint32_t kind, const char *run_id, size_t run_id_size, char *out,
                     size_t out_size);
 
-/* Read a segment's header without joining it. */
+/* LK_OK if lk_segment_reclaim would remove this segment without force, else why not. */
+int lk_segment_judge(const char *name);
+
+/* Read a segment's header without joining it; after LK_E_WRONG_VERSION, LK_E_TRUNCATED and
+ * LK_E_BAD_GEOMETRY the owner is filled in all the same. */
 int lk_segment_inspect(const char *name, struct lk_segment_info *out);
 
 /*
@@ -235,7 +239,8 @@ typedef struct lk_frame_reader lk_frame_reader;
  * without being counted.
  *
  * When the writer leaves and a new one comes, a reader moves to the new segment by itself: the call
- * that moved answers LK_E_MOVED and did nothing else. Read the config again, then repeat the call.
+ * that moved answers LK_E_MOVED and did nothing else, and so do all until lk_frame_reader_config
+ * was called. Then repeat the call.
  */
 int lk_frame_attach(lk_frame_reader **out, const char *run_id, size_t run_id_size,
                     uint64_t lease_ns);
@@ -251,11 +256,11 @@ enum lk_frame_choice {
 };
 
 /*
- * Copy a frame into pixels (exactly one frame long); metadata must hold config.metadata_size bytes
- * or be NULL. Returns the frame's sequence number, 0 when there is no such frame now.
+ * Copy a frame into pixels (exactly one frame long); metadata has room for config.metadata_size
+ * bytes, or is NULL. Returns the frame's sequence number, 0 when there is no such frame now.
  */
 int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t pixels_size,
-                      void *metadata, struct lk_frame_info *info);
+                      void *metadata, size_t metadata_size, struct lk_frame_info *info);
 
 /* A place that frames are read into again and again, described once; see lk_frame_source. */
 struct lk_frame_target {
@@ -264,6 +269,7 @@ struct lk_frame_target {
     void *pixels;
     size_t pixels_size;
     void *metadata;
+    size_t metadata_size;
     struct lk_frame_info *info;
 };
 int64_t lk_frame_read_target(const struct lk_frame_target *target);
@@ -274,8 +280,17 @@ int64_t lk_frame_read_target(const struct lk_frame_target *target);
  * (else LK_E_OVERWRITTEN).
  */
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
-                      void *metadata, struct lk_frame_info *info);
+                      void *metadata, size_t metadata_size, struct lk_frame_info *info);
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq);
+
+/*
+ * Copy a frame yourself: if this answers a sequence number, copy from *pixels, then call
+ * lk_frame_end_copy, which answers LK_OK if the copy is whole. In between the handle is taken:
+ * calls of other threads answer LK_E_CONCURRENT, closing waits.
+ */
+int64_t lk_frame_begin_copy(lk_frame_reader *reader, int choice, const void **pixels,
+                            void *metadata, size_t metadata_size, struct lk_frame_info *info);
+int lk_frame_end_copy(lk_frame_reader *reader);
 
 /* A slot's pixels with a reference to their memory, for views that may outlive the reader. */
 int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,
@@ -291,7 +306,7 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy);
  * them. */
 int lk_frame_metrics(lk_frame_reader *reader, struct lk_frame_metrics *out);
 
-/* Whether the writer still publishes here: enum lk_liveness, LK_DEAD once it left. */
+/* Whether the run has a writer: enum lk_liveness, LK_DEAD when it left and no new one is there. */
 int lk_frame_writer_liveness(lk_frame_reader *reader);
 
 int lk_frame_reader_stats(lk_frame_reader *reader, struct lk_frame_stats *out);

@@ -40,6 +40,7 @@ struct lk_frame_reader {
     uint64_t owner_checked_ns;
     uint64_t successor_checked_ns;
     bool owner_dead;
+    bool moved; /* on a new segment whose geometry the caller has not asked for yet */
     struct lk_spin spin;
     struct lk_frame_stats stats;
     size_t run_id_size;
@@ -248,6 +249,7 @@ static int follow(lk_frame_reader *reader, uint64_t now) {
     reader->owner = owner;
     reader->geometry = geometry;
     reader->stats.reattached++;
+    reader->moved = true;
     settle(reader, segment);
     return LK_E_MOVED;
 }
@@ -262,9 +264,12 @@ static int enter(lk_frame_reader *reader, uint64_t *now) {
     announce(reader, *now);
     if (writer_left(reader)) {
         status = follow(reader, *now);
-        if (status != LK_OK) {
-            lk_guard_exit(&reader->guard);
-        }
+    }
+    if (reader->moved) {
+        status = LK_E_MOVED; /* until the caller knows what its buffers must hold */
+    }
+    if (status != LK_OK) {
+        lk_guard_exit(&reader->guard);
     }
     return status;
 }
@@ -283,28 +288,34 @@ int lk_frame_reader_config(lk_frame_reader *reader, struct lk_frame_config *out)
     int status = lk_guard_enter(&reader->guard);
     if (status == LK_OK) {
         *out = lk_frame_config_of(&reader->geometry);
+        reader->moved = false;
         lk_guard_exit(&reader->guard);
     }
     return status;
 }
 
 int lk_frame_writer_liveness(lk_frame_reader *reader) {
+    uint64_t now;
     int status = lk_guard_enter(&reader->guard);
     if (status != LK_OK) {
         return status;
     }
-    int liveness =
-        lk_segment_invalidated(reader->segment) ? LK_DEAD : (int)lk_segment_owner(&reader->owner);
+    enum lk_liveness owner = lk_segment_owner(&reader->owner);
+    reader->owner_dead = owner == LK_DEAD;
     lk_guard_exit(&reader->guard);
-    return liveness;
+    status = enter(reader, &now); /* if it left, a successor may be there */
+    if (status != LK_OK) {
+        return status;
+    }
+    return (int)leave(reader, writer_left(reader) ? LK_DEAD : (int64_t)owner);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* What a read wants from a slot. */
 struct destination {
-    void *pixels; /* NULL: look only */
-    void *metadata;
+    void *pixels;   /* NULL: look only */
+    void *metadata; /* NULL: not wanted */
     struct lk_frame_info *info;
 };
 
@@ -407,6 +418,7 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
         head = load_head(reader);
     }
     reader->stats.starved++;
+    to->info->seq = 0; /* what the last attempt left there belongs to no frame the caller has */
     check_owner(reader, now);
     /* While the head stands still its slot can not have been lapped: except in a ring of one slot,
      * which a writer overwrites, or dies overwriting, in place. */
@@ -415,14 +427,24 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
     return explained ? 0 : LK_E_CORRUPT;
 }
 
-static bool valid_choice(int choice) {
-    return choice >= LK_FRAME_NEWEST && choice <= LK_FRAME_NEXT;
+/* Begin a read: the guard is held if this answers LK_OK. */
+static int begin_read(lk_frame_reader *reader, int choice, const void *metadata,
+                      size_t metadata_size, uint64_t *now) {
+    if (choice < LK_FRAME_NEWEST || choice > LK_FRAME_NEXT) {
+        return LK_E_INVALID;
+    }
+    int status = enter(reader, now);
+    if (status == LK_OK && metadata != NULL && metadata_size < reader->geometry.metadata_size) {
+        lk_guard_exit(&reader->guard);
+        return LK_E_SIZE;
+    }
+    return status;
 }
 
 int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t pixels_size,
-                      void *metadata, struct lk_frame_info *info) {
+                      void *metadata, size_t metadata_size, struct lk_frame_info *info) {
     uint64_t now;
-    int status = valid_choice(choice) ? enter(reader, &now) : LK_E_INVALID;
+    int status = begin_read(reader, choice, metadata, metadata_size, &now);
     if (status != LK_OK) {
         return status;
     }
@@ -439,16 +461,11 @@ int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t 
 
 int64_t lk_frame_read_target(const struct lk_frame_target *target) {
     return lk_frame_read(target->reader, target->choice, target->pixels, target->pixels_size,
-                         target->metadata, target->info);
+                         target->metadata, target->metadata_size, target->info);
 }
 
-int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
-                      void *metadata, struct lk_frame_info *info) {
-    uint64_t now;
-    int status = valid_choice(choice) ? enter(reader, &now) : LK_E_INVALID;
-    if (status != LK_OK) {
-        return status;
-    }
+static int64_t peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
+                    void *metadata, struct lk_frame_info *info, uint64_t now) {
     struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
     int64_t seq = read_frame(reader, choice, &to, now);
     if (seq > 0) {
@@ -456,21 +473,37 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
         *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
         *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
     }
-    return leave(reader, seq);
+    return seq;
 }
 
-int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {
-    int status = lk_guard_enter(&reader->guard);
+int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
+                      void *metadata, size_t metadata_size, struct lk_frame_info *info) {
+    uint64_t now;
+    int status = begin_read(reader, choice, metadata, metadata_size, &now);
     if (status != LK_OK) {
         return status;
     }
-    if (seq == 0) {
-        return (int)leave(reader, LK_E_INVALID);
+    return leave(reader, peek(reader, choice, pixels, slot, metadata, info, now));
+}
+
+int64_t lk_frame_begin_copy(lk_frame_reader *reader, int choice, const void **pixels,
+                            void *metadata, size_t metadata_size, struct lk_frame_info *info) {
+    uint64_t now;
+    uint32_t slot;
+    int status = begin_read(reader, choice, metadata, metadata_size, &now);
+    if (status != LK_OK) {
+        return status;
     }
+    int64_t seq = peek(reader, choice, pixels, &slot, metadata, info, now);
+    return seq > 0 ? seq : leave(reader, seq);
+}
+
+/* Whether frame `seq` has stayed whole until now; the first check of a peek counts it. */
+static int check_peeked(lk_frame_reader *reader, uint64_t seq) {
     struct lk_frame_slot *slot = lk_frame_slot_at(reader->header, &reader->geometry,
                                                   lk_frame_slot_index(&reader->geometry, seq));
     bool whole = lk_seqlock_unchanged(&slot->seq, lk_frame_word_complete(seq));
-    if (reader->peeked == seq) { /* the first check of this peek decides what it counts as */
+    if (reader->peeked == seq) {
         reader->peeked = 0;
         if (whole) {
             account(reader, seq);
@@ -478,7 +511,22 @@ int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {
             overtaken(reader);
         }
     }
-    return (int)leave(reader, whole ? LK_OK : LK_E_OVERWRITTEN);
+    return whole ? LK_OK : LK_E_OVERWRITTEN;
+}
+
+int lk_frame_end_copy(lk_frame_reader *reader) {
+    return (int)leave(reader, check_peeked(reader, reader->peeked));
+}
+
+int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {
+    if (seq == 0) {
+        return LK_E_INVALID;
+    }
+    int status = lk_guard_enter(&reader->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    return (int)leave(reader, check_peeked(reader, seq));
 }
 
 int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,

@@ -85,13 +85,20 @@ int lk_frame_create(lk_frame_writer **out, const char *run_id, size_t run_id_siz
 
 /* --- publishing ------------------------------------------------------------------------------- */
 
-static int enter(lk_frame_writer *writer) {
-    int status = lk_guard_enter(&writer->guard);
+static int check_entered(lk_frame_writer *writer, int status) {
     if (status == LK_OK && lk_segment_invalidated(writer->segment)) {
         lk_guard_exit(&writer->guard);
         return LK_E_INVALIDATED; /* we left, or another process took us for dead */
     }
     return status;
+}
+
+static int enter(lk_frame_writer *writer) {
+    return check_entered(writer, lk_guard_enter(&writer->guard));
+}
+
+static int enter_lightly(lk_frame_writer *writer) {
+    return check_entered(writer, lk_guard_enter_lightly(&writer->guard));
 }
 
 static int64_t leave(lk_frame_writer *writer, int64_t result) {
@@ -224,6 +231,7 @@ int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {
         return leave(writer, LK_E_RESERVED);
     }
     begin_frame(writer);
+    lk_streaming_fence();
     writer->reserved = true;
     *pixels = next_slot(writer)->pixels;
     return leave(writer, writer->next_index);
@@ -245,6 +253,7 @@ int64_t lk_frame_commit_metadata(lk_frame_writer *writer, const void *metadata,
         result = LK_E_METADATA_SIZE;
     } else {
         writer->reserved = false;
+        lk_streaming_fence();
         result = finish_frame(writer, metadata, metadata_size);
     }
     return leave(writer, result);
@@ -290,7 +299,7 @@ int lk_frame_set_metrics(lk_frame_writer *writer, double last_reward, double rol
 }
 
 int lk_frame_heartbeat(lk_frame_writer *writer) {
-    int status = enter(writer);
+    int status = enter_lightly(writer);
     if (status != LK_OK) {
         return status;
     }
@@ -299,7 +308,7 @@ int lk_frame_heartbeat(lk_frame_writer *writer) {
 }
 
 int lk_frame_watched(lk_frame_writer *writer) {
-    int status = enter(writer);
+    int status = enter_lightly(writer);
     if (status != LK_OK) {
         return status;
     }

@@ -125,6 +125,10 @@ static void watch_forks(void) {
     pthread_atfork(NULL, NULL, count_fork);
 }
 
+void lk_fork_watch(void) {
+    pthread_once(&fork_once, watch_forks);
+}
+
 uint32_t lk_fork_generation(void) {
     return fork_generation;
 }
@@ -210,7 +214,7 @@ static uint64_t pid_namespace(void) {
 }
 
 int lk_process_self(struct lk_process *out) {
-    pthread_once(&fork_once, watch_forks);
+    lk_fork_watch();
     struct process_stat self = {.start_ticks = 0};
     out->pid = (uint32_t)getpid();
     if (read_process_stat(out->pid, &self) != 0) {

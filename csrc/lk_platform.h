@@ -56,6 +56,14 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size);
 
+/* Keep non-temporal stores, which even x86 reorders, on their side of this point. A release fence
+ * does so elsewhere. For memory that is lent to code we do not know. */
+static inline void lk_streaming_fence(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("sfence" ::: "memory");
+#endif
+}
+
 /* Rings from this size on are written with the streaming copy. */
 uint64_t lk_streaming_threshold(void);
 
@@ -82,7 +90,9 @@ enum lk_liveness lk_process_liveness(const struct lk_process *process);
 uint64_t lk_process_word(const struct lk_process *process);
 enum lk_liveness lk_process_word_liveness(uint64_t word);
 
-/* Counts the fork() calls between this process and the one that loaded the core. */
+/* Counts the fork() calls between this process and the one that loaded the core, from the first
+ * lk_fork_watch on. */
+void lk_fork_watch(void);
 uint32_t lk_fork_generation(void);
 
 /* uint64_t words carry doubles through atomics. */

@@ -171,6 +171,7 @@ static int status_of_errno(int error) {
     case ENOENT: return LK_E_NOT_FOUND;
     case EACCES:
     case EPERM: return LK_E_PERMISSION;
+    case ENOMEM:
     case ENOSPC: return LK_E_NO_SPACE;
     default: errno = error; return LK_E_SYSTEM;
     }
@@ -531,7 +532,7 @@ int lk_segment_inspect(const char *name, struct lk_segment_info *out) {
 }
 
 /* Whether the file behind fd, whose lock we hold, is nobody's any more. */
-static int judge_orphan(int fd, int force) {
+static int judge_orphan(int fd, bool force) {
     struct lk_segment_header header;
     uint64_t file_size;
     int status = read_header(fd, &header, sizeof header, &file_size);
@@ -568,7 +569,7 @@ static void invalidate_file(int fd, const struct lk_segment_id *id, uint64_t siz
     }
 }
 
-int lk_segment_reclaim(const char *name, int force) {
+static int reclaim(const char *name, bool force, bool remove) {
     if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0) {
         return LK_E_INVALID; /* another program's shared memory */
     }
@@ -581,21 +582,29 @@ int lk_segment_reclaim(const char *name, int force) {
     int status = identify(fd, name, &id, &size);
     if (status == LK_E_WRONG_KIND && force) {
         unlink_name(name); /* a pipe or the like, which nobody can be using as a segment */
-        status = LK_OK;
-        size = 0;
+        close(fd);
+        return LK_OK;
     }
     if (status == LK_OK && !lock_file(fd, 0)) {
         status = LK_E_NOT_READY; /* being created or reclaimed by another right now */
     }
     if (status == LK_OK && name_means(&id)) {
         status = judge_orphan(fd, force);
-        if (status == LK_OK) {
+        if (status == LK_OK && remove) {
             invalidate_file(fd, &id, size);
             unlink_name(name);
         }
     }
     unlock_and_close(fd);
     return status;
+}
+
+int lk_segment_reclaim(const char *name, int force) {
+    return reclaim(name, force != 0, true);
+}
+
+int lk_segment_judge(const char *name) {
+    return reclaim(name, false, false);
 }
 
 /* --- what the signal handlers need ------------------------------------------------------------ */
@@ -606,8 +615,9 @@ void lk_segment_disown(lk_segment *segment) {
      * because it is unmapped only after this */
     atomic_compare_exchange_strong_explicit(&segment->ownership, &owned, OWNED_NOT,
                                             memory_order_relaxed, memory_order_relaxed);
-    /* A handler in another thread may be at work on the mapping: let it finish. */
-    while (atomic_load_explicit(&segment->ownership, memory_order_relaxed) == OWNED_LETTING_GO) {
+    /* [S4] acquire: pairs with the release at the end of lk_segment_abandon_owned; a handler in
+     * another thread may be at work on the mapping, and must be done with it before it goes. */
+    while (atomic_load_explicit(&segment->ownership, memory_order_acquire) == OWNED_LETTING_GO) {
         lk_cpu_relax();
     }
 }
@@ -651,7 +661,7 @@ void lk_segment_abandon_owned(void) {
             }
             lk_segment_invalidate(&pool[i]);
         }
-        /* [S4] release: nobody reads after this but lk_segment_disown, which only waits for it. */
+        /* [S4] release: pairs with the acquire in lk_segment_disown, which waits for this. */
         atomic_store_explicit(&pool[i].ownership, OWNED_NOT, memory_order_release);
     }
 }

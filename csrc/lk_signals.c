@@ -40,6 +40,9 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
     } else {
         /* Nobody wanted it: the faulting instruction runs again and meets the default action. */
         signal(SIGBUS, SIG_DFL);
+        if (info->si_code <= 0) {
+            raise(SIGBUS); /* sent by a process: no instruction will repeat it */
+        }
     }
 }
 

@@ -86,7 +86,7 @@ def test_ls_lists_a_damaged_segment_with_its_problem(run_id: str) -> None:
     rows = json.loads(lanekit("ls", "--json"))
     row = next(row for row in rows if row["name"] == path.name)
     assert "not a lanekit segment" in row["problem"]
-    assert path.name in lanekit("ls")
+    assert f"? segment {path.name}: exists, but is not a lanekit segment" in lanekit("ls")
     assert "kept" in lanekit("clean")
     assert "removed" in lanekit("clean", "--force", "--yes", path.name)
     assert not path.exists()
@@ -116,7 +116,7 @@ def test_clean_removes_orphans_and_nothing_else(orphan: str) -> None:
 
 def test_clean_keeps_a_live_owners_segment_unless_forced_and_confirmed(run_id: str) -> None:
     with FastLaneWriter.create(run_id, CONFIG) as writer:
-        assert "is alive" in lanekit("clean", writer.name, status=1)
+        assert "owned by a live process" in lanekit("clean", writer.name, status=1)
         assert "--force needs the names" in lanekit("clean", "--force", status=2)
         assert "add --yes" in lanekit("clean", "--force", writer.name)
         assert segment_path(writer.name).exists()

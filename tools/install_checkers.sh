@@ -38,11 +38,13 @@ fi
 { command -v apt-get && command -v dpkg; } >/dev/null \
   || fail "herd7 is taken from Debian packages, and this machine has no apt-get; put herd7 at $herd"
 
-# The mirror and its key are the ones that this machine trusts already.
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(SIGNED_BY)' 'Created-By: Packages' \
-  | sort -u | awk '$1 ~ /\/debian\/?$/ { print; exit }')
-[ -n "$mirror" ] || fail "no Debian mirror among this machine's apt sources; put herd7 at $herd"
-read -r uri key <<<"$mirror"
+# The mirror is the one that this machine uses already, the key the distribution's own.
+# shellcheck disable=SC2016  # apt expands it
+uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
+  | awk '/\/debian\/?$/ { print; exit }')
+[ -n "$uri" ] || fail "no Debian mirror among this machine's apt sources; put herd7 at $herd"
+key=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -e "$key" ] || key=
 
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/unpack.XXXXXX")

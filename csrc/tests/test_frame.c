@@ -38,16 +38,19 @@ static void frames_come_back_whole(uint32_t capacity) {
     lk_frame_writer *writer = open_writer(run, capacity);
     lk_frame_reader *reader = open_reader(run);
     struct lk_frame_info info;
-    CHECK_STATUS(0, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, metadata, &info));
+    CHECK_STATUS(0, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, metadata,
+                                  sizeof metadata, &info));
     for (uint64_t seq = 1; seq <= 3 * capacity + 2; seq++) {
         publish(writer, seq);
         CHECK_STATUS(1, lk_frame_wait(reader, 0, LK_WAIT_HYBRID));
-        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, metadata, &info));
+        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, metadata,
+                                        sizeof metadata, &info));
         CHECK(is_painted(got, sizeof got, seq));
         CHECK(info.seq == seq && info.skipped == 0 && info.metadata_size == sizeof seq);
         CHECK(memcmp(metadata, &seq, sizeof seq) == 0);
-        CHECK_STATUS(0, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, metadata, &info));
-        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+        CHECK_STATUS(0, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, metadata,
+                                      sizeof metadata, &info));
+        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
         CHECK_STATUS(0, lk_frame_wait(reader, 0, LK_WAIT_BLOCK));
     }
     end(writer, reader);
@@ -64,11 +67,13 @@ static void in_order_reading_counts_what_it_missed(void) {
     }
     /* Frames 7 to 10 are left. */
     for (uint64_t seq = 7; seq <= 10; seq++) {
-        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEXT, got, sizeof got, metadata, &info));
+        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEXT, got, sizeof got, metadata,
+                                        sizeof metadata, &info));
         CHECK(is_painted(got, sizeof got, seq));
         CHECK(info.skipped == (seq == 7 ? 6 : 0));
     }
-    CHECK_STATUS(0, lk_frame_read(reader, LK_FRAME_NEXT, got, sizeof got, metadata, &info));
+    CHECK_STATUS(
+        0, lk_frame_read(reader, LK_FRAME_NEXT, got, sizeof got, metadata, sizeof metadata, &info));
     struct lk_frame_stats stats;
     CHECK_STATUS(LK_OK, lk_frame_reader_stats(reader, &stats));
     CHECK(stats.frames_read == 4 && stats.skipped == 6);
@@ -89,15 +94,16 @@ static void a_reserved_slot_is_published_or_given_back(void) {
     CHECK_STATUS(LK_E_RESERVED, lk_frame_reserve(writer, &pixels));
     CHECK_STATUS(LK_E_RESERVED, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
     memset(pixels, 0xAB, SMALL_SIZE);
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
     CHECK_STATUS(LK_OK, lk_frame_abandon(writer));
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
     CHECK(is_painted(got, sizeof got, 1));
     CHECK(lk_frame_reserve(writer, &pixels) >= 0);
     paint(pixels, SMALL_SIZE, 2);
     CHECK_STATUS(LK_E_METADATA_SIZE, lk_frame_commit_metadata(writer, frame, 41));
     CHECK_STATUS(2, lk_frame_commit_metadata(writer, "hi", 2));
-    CHECK_STATUS(2, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, metadata, &info));
+    CHECK_STATUS(2, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, metadata,
+                                  sizeof metadata, &info));
     CHECK(is_painted(got, sizeof got, 2) && info.metadata_size == 2);
     end(writer, reader);
 }
@@ -110,15 +116,37 @@ static void a_peek_knows_when_it_was_overwritten(void) {
     struct lk_frame_info info;
     const void *pixels;
     uint32_t slot;
-    CHECK_STATUS(0, lk_frame_peek(reader, LK_FRAME_NEWEST, &pixels, &slot, NULL, &info));
+    CHECK_STATUS(0, lk_frame_peek(reader, LK_FRAME_NEWEST, &pixels, &slot, NULL, 0, &info));
     publish(writer, 1);
-    CHECK_STATUS(1, lk_frame_peek(reader, LK_FRAME_NEWEST, &pixels, &slot, NULL, &info));
+    CHECK_STATUS(1, lk_frame_peek(reader, LK_FRAME_NEWEST, &pixels, &slot, NULL, 0, &info));
     CHECK(is_painted(pixels, SMALL_SIZE, 1));
     publish(writer, 2);
     CHECK_STATUS(LK_OK, lk_frame_peek_check(reader, 1));
     publish(writer, 3);
     CHECK_STATUS(LK_E_OVERWRITTEN, lk_frame_peek_check(reader, 1));
     CHECK_STATUS(LK_E_INVALID, lk_frame_peek_check(reader, 0));
+    end(writer, reader);
+}
+
+static void a_copy_of_ones_own_takes_the_handle_until_it_ends(void) {
+    char run[64];
+    fresh_run(run);
+    lk_frame_writer *writer = open_writer(run, 2);
+    lk_frame_reader *reader = open_reader(run);
+    struct lk_frame_info info;
+    const void *pixels;
+    CHECK_STATUS(0, lk_frame_begin_copy(reader, LK_FRAME_FRESH, &pixels, NULL, 0, &info));
+    publish(writer, 1);
+    CHECK_STATUS(1, lk_frame_begin_copy(reader, LK_FRAME_FRESH, &pixels, NULL, 0, &info));
+    CHECK(is_painted(pixels, SMALL_SIZE, 1));
+    CHECK_STATUS(LK_E_CONCURRENT, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
+    CHECK_STATUS(LK_OK, lk_frame_end_copy(reader));
+    CHECK_STATUS(1, lk_frame_begin_copy(reader, LK_FRAME_NEWEST, &pixels, NULL, 0, &info));
+    publish(writer, 2);
+    publish(writer, 3);
+    CHECK_STATUS(LK_E_OVERWRITTEN, lk_frame_end_copy(reader));
+    CHECK_STATUS(3, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, 0, &info));
+    CHECK(info.skipped == 1);
     end(writer, reader);
 }
 
@@ -131,13 +159,13 @@ static void metrics_belong_to_their_frame(void) {
     struct lk_frame_metrics metrics;
     CHECK_STATUS(1, lk_frame_publish_metrics(writer, frame, sizeof frame, NULL, 0, 1.5, -2.0, 60));
     CHECK_STATUS(LK_OK, lk_frame_set_metrics(writer, 9, 8, 7));
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
     CHECK(info.metrics.last_reward == 1.5 && info.metrics.rolling_return == -2.0);
     CHECK(info.metadata_size == -1);
     CHECK_STATUS(1, lk_frame_metrics(reader, &metrics));
     CHECK(metrics.last_reward == 9 && metrics.rolling_return == 8 && metrics.step_rate_hz == 7);
     CHECK_STATUS(2, lk_frame_publish(writer, frame, sizeof frame, "", 0));
-    CHECK_STATUS(2, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+    CHECK_STATUS(2, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
     CHECK(info.metrics.last_reward == 9 && info.metadata_size == 0);
     end(writer, reader);
 }
@@ -193,14 +221,15 @@ static void impossible_requests_are_refused(void) {
     CHECK_STATUS(LK_E_METADATA_SIZE, lk_frame_publish(writer, frame, sizeof frame, frame, 41));
     reader = open_reader(run);
     struct lk_frame_info info;
-    CHECK_STATUS(LK_E_SIZE, lk_frame_read(reader, LK_FRAME_NEWEST, got, 3, NULL, &info));
-    CHECK_STATUS(LK_E_INVALID, lk_frame_read(reader, 7, got, sizeof got, NULL, &info));
+    CHECK_STATUS(LK_E_SIZE, lk_frame_read(reader, LK_FRAME_NEWEST, got, 3, NULL, 0, &info));
+    CHECK_STATUS(LK_E_INVALID, lk_frame_read(reader, 7, got, sizeof got, NULL, 0, &info));
+    CHECK_STATUS(LK_E_SIZE, lk_frame_read(reader, 0, got, sizeof got, metadata, 39, &info));
     CHECK_STATUS(LK_E_INVALID, lk_frame_wait(reader, 0, 9));
     CHECK_STATUS(LK_OK, lk_frame_invalidate(writer));
     CHECK_STATUS(LK_E_INVALIDATED, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
     CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
     lk_frame_reader_close(reader);
-    CHECK_STATUS(LK_E_CLOSED, lk_frame_read(reader, 0, got, sizeof got, NULL, &info));
+    CHECK_STATUS(LK_E_CLOSED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
     end(writer, reader);
     CHECK(strcmp(lk_status_name(LK_E_MOVED), "LK_E_MOVED") == 0);
     CHECK(strcmp(lk_status_name(-99), "LK_E_UNNAMED") == 0);
@@ -220,7 +249,7 @@ static void large_rings_are_written_past_the_cache_with_the_same_result(void) {
     for (uint64_t seq = 1; seq <= 14; seq++) {
         paint(large, size, seq);
         CHECK_STATUS(seq, lk_frame_publish_pixels(writer, large));
-        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEXT, copy, size, NULL, &info));
+        CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEXT, copy, size, NULL, 0, &info));
         CHECK(is_painted(copy, size, seq));
     }
     free(large);
@@ -236,6 +265,7 @@ int main(void) {
     in_order_reading_counts_what_it_missed();
     a_reserved_slot_is_published_or_given_back();
     a_peek_knows_when_it_was_overwritten();
+    a_copy_of_ones_own_takes_the_handle_until_it_ends();
     metrics_belong_to_their_frame();
     somebody_watches_only_while_a_reader_is_there();
     impossible_requests_are_refused();

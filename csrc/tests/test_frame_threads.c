@@ -44,7 +44,8 @@ static void *read_frames(void *choice) {
         CHECK(status == LK_E_NOT_FOUND || status == LK_E_NOT_READY);
     }
     while (!atomic_load_explicit(&done, memory_order_acquire)) {
-        int64_t seq = lk_frame_read(reader, *(int *)choice, got, sizeof got, metadata, &info);
+        int64_t seq = lk_frame_read(reader, *(int *)choice, got, sizeof got, metadata,
+                                    sizeof metadata, &info);
         CHECK(seq >= 0);
         struct lk_frame_metrics now;
         if (lk_frame_metrics(reader, &now) == 1) {

@@ -33,7 +33,7 @@ static void *read_until_closed(void *handle) {
     uint8_t got[SMALL_SIZE];
     struct lk_frame_info info;
     for (;;) {
-        int64_t seq = lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info);
+        int64_t seq = lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info);
         if (seq == LK_E_CLOSED) {
             return NULL;
         }

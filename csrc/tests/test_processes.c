@@ -85,13 +85,17 @@ static void a_live_owner_is_respected_and_a_killed_one_replaced(void) {
     CHECK_STATUS(LK_ALIVE, lk_frame_writer_liveness(reader));
     stop(child, SIGKILL);
     CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, &info));
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_NEWEST, got, sizeof got, NULL, 0, &info));
     CHECK(is_painted(got, sizeof got, 41));
     writer = open_writer(run);
     paint(frame, sizeof frame, 42);
     CHECK_STATUS(1, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
+    struct lk_frame_config found;
     CHECK_STATUS(LK_E_MOVED, lk_frame_wait(reader, UINT64_C(60000000000), LK_WAIT_HYBRID));
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, &info));
+    CHECK_STATUS(LK_E_MOVED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
+    CHECK_STATUS(LK_OK, lk_frame_reader_config(reader, &found));
+    CHECK(memcmp(&found, &config, sizeof config) == 0);
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, 0, &info));
     CHECK(is_painted(got, sizeof got, 42));
     struct lk_frame_stats stats;
     CHECK_STATUS(LK_OK, lk_frame_reader_stats(reader, &stats));
@@ -138,7 +142,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void) {
     CHECK(child >= 0);
     if (child == 0) {
         CHECK_STATUS(LK_E_FORKED, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
-        CHECK_STATUS(LK_E_FORKED, lk_frame_read(reader, 0, got, sizeof got, NULL, &info));
+        CHECK_STATUS(LK_E_FORKED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
         CHECK_STATUS(LK_E_FORKED, lk_frame_writer_unlink(writer));
         lk_frame_reader_free(reader);
         lk_frame_writer_free(writer);
@@ -148,7 +152,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void) {
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK_STATUS(1, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
-    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, &info));
+    CHECK_STATUS(1, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, 0, &info));
     lk_frame_reader_free(reader);
     end(writer);
 }
@@ -165,7 +169,7 @@ static void a_truncated_segment_is_an_error_not_a_crash(void) {
     CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 900000000));
     int fd = open_file(run);
     CHECK(ftruncate(fd, 0) == 0);
-    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_read(reader, 0, got, sizeof got, NULL, &info));
+    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
     CHECK_STATUS(LK_E_TRUNCATED, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
     CHECK_STATUS(LK_E_NOT_READY, lk_frame_attach(&late, run, strlen(run), 0));
     CHECK(ftruncate(fd, 100) == 0);
@@ -174,8 +178,10 @@ static void a_truncated_segment_is_an_error_not_a_crash(void) {
     lk_frame_writer *second = open_writer(run); /* nobody can use what is left */
     CHECK_STATUS(1, lk_frame_publish(second, frame, sizeof frame, NULL, 0));
     pause_ms(25);
-    CHECK_STATUS(LK_E_MOVED, lk_frame_read(reader, 0, got, sizeof got, NULL, &info));
-    CHECK_STATUS(1, lk_frame_read(reader, 0, got, sizeof got, NULL, &info));
+    struct lk_frame_config found;
+    CHECK_STATUS(LK_E_MOVED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
+    CHECK_STATUS(LK_OK, lk_frame_reader_config(reader, &found));
+    CHECK_STATUS(1, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
     lk_frame_reader_free(reader);
     lk_frame_writer_close(writer);
     CHECK_STATUS(LK_OK, lk_frame_writer_unlink(writer)); /* must not remove its successor */

@@ -167,6 +167,17 @@ def protect_process() -> None:
     lib.lk_process_protect()
 
 
+def seconds_to_ns(timeout: float | None) -> int | None:
+    """Return a timeout in nanoseconds, None for one without end; below zero means at once."""
+    if timeout is None:
+        return None
+    if not isinstance(timeout, int | float | np.number):
+        raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")
+    if math.isnan(timeout):
+        raise ValueError("a timeout must not be NaN")
+    return None if timeout > 1e9 else max(0, int(timeout * 1e9))
+
+
 @dataclass(frozen=True)
 class PlatformInfo:
     """What the core can do on this machine."""

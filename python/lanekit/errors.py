@@ -98,3 +98,7 @@ class GeometryChanged(LanekitError):
     def __init__(self, message: str, config: FastLaneConfig) -> None:
         super().__init__(message)
         self.config = config
+
+    def __reduce__(self) -> tuple[type[GeometryChanged], tuple[str, FastLaneConfig]]:
+        """Travel between processes with the configuration."""
+        return type(self), (str(self), self.config)

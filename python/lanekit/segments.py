@@ -121,10 +121,14 @@ def reclaim_segment(name: str, *, force: bool = False) -> None:
 
 def owner_of(name: str) -> int:
     """Return the pid that owns a segment, 0 if that can not be told."""
-    try:
-        return inspect_segment(name).owner_pid
-    except errors.LanekitError:
-        return 0
+    out = ffi.new("struct lk_segment_info *")
+    lib.lk_segment_inspect(os.fsencode(name), out)  # a refusal for its version fills this in, too
+    return int(out.owner_pid)
+
+
+def check_orphan(name: str) -> None:
+    """Raise what :func:`reclaim_segment` would raise; return if it would remove the segment."""
+    check(lib.lk_segment_judge(os.fsencode(name)), f"segment {name}")
 
 
 @dataclass(frozen=True)

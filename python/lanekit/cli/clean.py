@@ -7,7 +7,7 @@ import sys
 
 from lanekit import errors
 from lanekit.cli.ls import Row, human_size, list_segments, printable
-from lanekit.segments import reclaim_segment
+from lanekit.segments import check_orphan, reclaim_segment
 
 NAME = "clean"
 HELP = "Remove segments whose owner is dead; nothing else, unless forced by name."
@@ -36,30 +36,34 @@ def run(args: argparse.Namespace) -> int:
         print(f"{name}: no such segment; `lanekit ls` lists them", file=sys.stderr)
     chosen = [row for row in rows if not args.names or row.name in args.names]
     failed = bool(unknown)
-    removed = 0
+    found = 0
     for row in chosen:
-        # What can not be read may still be an orphan: the core decides, by its lock.
-        orphan = row.info is None or row.info.orphan
+        try:
+            check_orphan(row.name)
+            orphan = True
+        except errors.LanekitError as error:
+            orphan, reason = False, str(error)
         if not orphan and not args.force:
-            if args.names:
-                print(f"kept    {row.name}  ({why_kept(row)})")
-                failed = True
+            if args.names or row.info is None:
+                print(f"kept    {row.name}  ({reason})")
+            failed = failed or bool(args.names)
             continue
         if args.dry_run:
+            found += 1
             print(f"would remove {row.name}  {human_size(row.size)}  {what_it_is(row)}")
             continue
-        if args.force and not (orphan and row.info) and not args.yes and not confirmed(row):
+        if not orphan and not args.yes and not confirmed(row, reason):
             print(f"kept    {row.name}")
             continue
         try:
             reclaim_segment(row.name, force=args.force)
         except errors.LanekitError as error:
             print(f"kept    {row.name}  ({error})")
-            failed = failed or bool(args.names)
+            failed = True
         else:
-            removed += 1
+            found += 1
             print(f"removed {row.name}  {human_size(row.size)}  {what_it_is(row)}")
-    if not args.dry_run and removed == 0 and not args.names:
+    if found == 0 and not args.names:
         print("nothing to clean")
     return 1 if failed else 0
 
@@ -71,19 +75,10 @@ def what_it_is(row: Row) -> str:
     return f"(run {printable(row.info.run_id)!r}, owner {row.owner})"
 
 
-def why_kept(row: Row) -> str:
-    """Say why a segment is no orphan."""
-    if row.info is None:
-        return f"{row.problem}"
-    if row.info.owner == "unknown":
-        return f"owner {row.info.owner_pid} is in another pid namespace and may be alive"
-    return f"owner {row.info.owner_pid} is alive"
-
-
-def confirmed(row: Row) -> bool:
+def confirmed(row: Row, reason: str) -> bool:
     """Ask before removing something that may be in use."""
     if not sys.stdin.isatty():
-        print(f"{row.name}: {why_kept(row)}; add --yes to remove it anyway", file=sys.stderr)
+        print(f"{reason}; add --yes to remove it anyway", file=sys.stderr)
         return False
-    answer = input(f"{row.name}: {why_kept(row)}. Remove it anyway? [y/N] ")
+    answer = input(f"{reason}. Remove {row.name} anyway? [y/N] ")
     return answer.strip().lower() in ("y", "yes")

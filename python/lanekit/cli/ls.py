@@ -29,6 +29,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([row.to_json() for row in rows], indent=2))
     elif rows:
         print(table([row.to_cells() for row in rows]))
+        for row in rows:
+            if row.problem is not None:
+                print(f"? {row.problem}")
     else:
         print("no lanes on this machine; `lanekit demo` starts one")
     return 0

@@ -51,7 +51,7 @@ class FastLaneConfig:
             if not isinstance(value, int | np.integer) or isinstance(value, bool):
                 raise TypeError(f"{name} must be an int, not {type(value).__name__}")
             if not least <= value <= _UINT32_MAX:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
+                raise ValueError(f"{name} must be {least} to {_UINT32_MAX}, not {value}")
             object.__setattr__(self, name, int(value))
         if self.pixel_format not in CHANNELS:
             raise ValueError(
@@ -60,7 +60,7 @@ class FastLaneConfig:
         if self.channels != CHANNELS[self.pixel_format]:
             raise ValueError(
                 f"pixel format {self.pixel_format} has {CHANNELS[self.pixel_format]} channels, "
-                f"not {self.channels}"
+                f"not {self.channels}: pass channels={CHANNELS[self.pixel_format]}"
             )
         if lib.lk_frame_segment_size(self.to_c()) < 0:
             raise ValueError(

@@ -6,7 +6,7 @@ import functools
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from lanekit._core import (
     finalize_at_exit,
     lib,
     protect_process,
+    seconds_to_ns,
     shared_array,
 )
 from lanekit.fast.frame import (
@@ -40,6 +41,8 @@ _FRESH: int = lib.LK_FRAME_FRESH
 _NEXT: int = lib.LK_FRAME_NEXT
 _MOVED: int = lib.LK_E_MOVED
 _read = lib.lk_frame_read
+_begin_copy = lib.lk_frame_begin_copy
+_end_copy = lib.lk_frame_end_copy
 _read_target = lib.lk_frame_read_target
 _peek = lib.lk_frame_peek
 _STRATEGIES: dict[str, int] = {
@@ -81,6 +84,7 @@ class FastLaneReader:
         self._last_metrics = FastLaneMetrics()
         self._segments_seen = 0
         self._settle()
+        self._announced = self._config  # the geometry that read_into's caller knows of
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
 
     @classmethod
@@ -97,13 +101,14 @@ class FastLaneReader:
             raise ValueError(f"lease must be between 0 and 3600 seconds, not {lease}")
         protect_process()
         out = ffi.new("lk_frame_reader **")
-        deadline = None if timeout is None else time.monotonic() + timeout
+        patience = seconds_to_ns(timeout)
+        deadline = None if patience is None else time.monotonic_ns() + patience
         while True:
             status = lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9))
             if status >= 0:
                 return cls(ffi.gc(out[0], lib.lk_frame_reader_free), run_id)
             waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY)
-            if not waiting or (deadline is not None and time.monotonic() >= deadline):
+            if not waiting or (deadline is not None and time.monotonic_ns() >= deadline):
                 fail(status, f"run {run_id!r} (segment {segment_name('frame', run_id)})")
             time.sleep(0.01)
 
@@ -120,8 +125,11 @@ class FastLaneReader:
     @property
     def connected(self) -> bool:
         """Whether the run's writer is alive and publishing here."""
-        state = check(lib.lk_frame_writer_liveness(self._handle), self._what)
-        return state != lib.LK_DEAD
+        state = lib.lk_frame_writer_liveness(self._handle)
+        if state == _MOVED:
+            self._settle()
+            return self.connected
+        return check(state, self._what) != lib.LK_DEAD
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -161,13 +169,14 @@ class FastLaneReader:
                 pixels,
                 self._frame_size,
                 self._metadata,
+                self._config.metadata_size,
                 self._info,
             )
             if seq >= 0:
                 return seq
         if seq != _MOVED:
             fail(seq, self._what)
-        self._follow(same_geometry=True)
+        self._settle()
         return self.read_into(out, fresh=fresh)
 
     def peek(self, *, fresh: bool = False) -> FramePeek:
@@ -207,18 +216,15 @@ class FastLaneReader:
         if strategy not in _STRATEGIES:
             raise ValueError(f"unknown strategy {strategy!r}; known: {', '.join(_STRATEGIES)}")
         code = _STRATEGIES[strategy]
-        if timeout is None:
-            remaining = None
-        else:
-            remaining = max(0, int(timeout * 1e9))
-            deadline = time.monotonic_ns() + remaining
+        remaining = seconds_to_ns(timeout)
+        deadline = time.monotonic_ns() + (remaining or 0)
         while True:
             step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
             status = lib.lk_frame_wait(self._handle, step, code)
             if status > 0:
                 return True
             if status == _MOVED:
-                self._follow(same_geometry=False)
+                self._settle()
             elif status < 0:
                 fail(status, self._what)
             if remaining is not None:
@@ -231,7 +237,7 @@ class FastLaneReader:
         out = ffi.new("struct lk_frame_metrics *")
         status = lib.lk_frame_metrics(self._handle, out)
         if status == _MOVED:
-            self._follow(same_geometry=False)
+            self._settle()
             return self.metrics()
         if check(status, self._what) == 1:
             self._last_metrics = self._metrics_of(out)
@@ -268,6 +274,12 @@ class FastLaneReader:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self._what}: a reader belongs to its process and can not be pickled or copied; "
+            f"attach by run id in the other one: FastLaneReader.attach({self._run_id!r})"
+        )
+
     def __repr__(self) -> str:
         c = self._config
         return f"<FastLaneReader {self._run_id!r} {c.width}x{c.height} {c.pixel_format}>"
@@ -290,28 +302,35 @@ class FastLaneReader:
         self._pinned = _NOTHING_PINNED
         self._last_id = 0
 
-    def _follow(self, *, same_geometry: bool) -> None:
-        """Settle on a new writer's segment; optionally insist on the old geometry."""
-        before = self._config
-        self._settle()
-        now = self._config
-        same = (now.shape, now.pixel_format) == (before.shape, before.pixel_format)
-        if same_geometry and not same:
-            raise errors.GeometryChanged(
-                f"{self._what}: a new writer publishes {now.width}x{now.height} "
-                f"{now.pixel_format} instead of {before.width}x{before.height} "
-                f"{before.pixel_format}; allocate a buffer of shape reader.config.shape",
-                now,
-            )
+    def _check_geometry(self) -> None:
+        """Say once, to whoever reads into arrays of its own, that frames look different now."""
+        now, before = self._config, self._announced
+        if (now.shape, now.pixel_format) == (before.shape, before.pixel_format):
+            return
+        self._announced = now
+        raise errors.GeometryChanged(
+            f"{self._what}: a new writer publishes {now.width}x{now.height} {now.pixel_format} "
+            f"instead of {before.width}x{before.height} {before.pixel_format}; allocate a buffer "
+            "of shape reader.config.shape",
+            now,
+        )
 
     def _peek(self, choice: int) -> int:
         while True:
-            seq = _peek(self._handle, choice, self._address, self._slot, self._metadata, self._info)
+            seq = _peek(
+                self._handle,
+                choice,
+                self._address,
+                self._slot,
+                self._metadata,
+                self._config.metadata_size,
+                self._info,
+            )
             if seq >= 0:
                 return seq
             if seq != _MOVED:
                 fail(seq, self._what)
-            self._follow(same_geometry=False)
+            self._settle()
 
     def _slot_view(self, slot: int) -> npt.NDArray[np.uint8]:
         view = self._slot_views.get(slot)
@@ -323,17 +342,28 @@ class FastLaneReader:
 
     def _copy_out(self, choice: int) -> FastLaneFrame | None:
         for _ in range(_LOOKS):
-            seq = self._peek(choice)
+            config = self._config
+            seq = _begin_copy(
+                self._handle,
+                choice,
+                self._address,
+                self._metadata,
+                config.metadata_size,
+                self._info,
+            )
             if seq == 0:
                 return None
-            # One allocation and one copy: from the slot straight into the bytes object.
-            data = self._slot_view(self._slot[0]).tobytes()
-            info = self._info
-            status = lib.lk_frame_peek_check(self._handle, seq)
-            if status == 0:
-                config = self._config
-                return FastLaneFrame(
-                    data,
+            if seq < 0:
+                if seq != _MOVED:
+                    fail(seq, self._what)
+                self._settle()
+                continue
+            # Until _end_copy the handle is ours: no other thread can change what we copy from.
+            try:
+                info = self._info
+                frame = FastLaneFrame(
+                    # One allocation and one copy: from the slot straight into the bytes object.
+                    ffi.buffer(self._address[0], self._frame_size)[:],
                     config.width,
                     config.height,
                     config.channels,
@@ -344,6 +374,10 @@ class FastLaneReader:
                     config.pixel_format,
                     info.skipped,
                 )
+            finally:
+                status = _end_copy(self._handle)
+            if status == 0:
+                return frame
             if status != lib.LK_E_OVERWRITTEN:
                 fail(status, self._what)
         return None
@@ -359,6 +393,7 @@ class FastLaneReader:
 
     def _pixels_of(self, out: Any) -> CData | None:
         """Return a C pointer to an array to read into; None if it is not contiguous."""
+        self._check_geometry()
         if not isinstance(out, np.ndarray):
             raise TypeError(
                 f"{self._what}: read_into needs a uint8 ndarray, not {type(out).__name__}"
@@ -382,7 +417,15 @@ class FastLaneReader:
             newest, fresh = (
                 ffi.new(
                     "struct lk_frame_target *",
-                    (self._handle, choice, pixels, self._frame_size, self._metadata, self._info),
+                    (
+                        self._handle,
+                        choice,
+                        pixels,
+                        self._frame_size,
+                        self._metadata,
+                        self._config.metadata_size,
+                        self._info,
+                    ),
                 )
                 for choice in (_NEWEST, _FRESH)
             )
@@ -393,14 +436,9 @@ class FastLaneReader:
 
     def _read_into_strided(self, out: npt.NDArray[np.uint8], fresh: bool) -> int:
         frame = self._copy_out(_FRESH if fresh else _NEWEST)
+        self._check_geometry()
         if frame is None:
             return 0
-        if out.shape != self._shape:
-            raise errors.GeometryChanged(
-                f"{self._what}: a new writer publishes frames of shape {self._shape}; allocate a "
-                "buffer of that shape",
-                self._config,
-            )
         out[...] = frame.array
         return frame.seq
 

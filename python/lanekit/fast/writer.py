@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import weakref
@@ -44,8 +45,9 @@ _make_writable: Callable[[npt.NDArray[np.uint8], bool], None] = np.ndarray.setfl
 
 
 def _end(handle: CData) -> None:
-    lib.lk_frame_writer_close(handle)
+    # The name first: unmapping a large ring takes time, and a signal may end the process meanwhile.
     lib.lk_frame_writer_unlink(handle)
+    lib.lk_frame_writer_close(handle)
 
 
 class FastLaneWriter:
@@ -82,6 +84,8 @@ class FastLaneWriter:
         :class:`~lanekit.SegmentExists`.
         """
         encoded = encode_run_id(run_id)
+        if not isinstance(config, FastLaneConfig):
+            raise TypeError(f"config is a FastLaneConfig, not {type(config).__name__}")
         protect_process()
         out = ffi.new("lk_frame_writer **")
         status = lib.lk_frame_create(out, encoded, len(encoded), config.to_c())
@@ -205,8 +209,14 @@ class FastLaneWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.unlink()  # the name first, see _end
         self.close()
-        self.unlink()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self._what()}: a writer belongs to its process and can not be pickled or copied; "
+            "create it in the process that publishes"
+        )
 
     def __repr__(self) -> str:
         c = self._config
@@ -245,6 +255,7 @@ class FastLaneWriter:
         metadata: bytes | bytearray | memoryview | None,
     ) -> int:
         """Publish a frame whose address is not known yet, or one with metadata."""
+        given = frame
         try:
             if frame.shape != self._shape or frame.dtype is not _UINT8:
                 frame = self._checked(frame)
@@ -271,20 +282,24 @@ class FastLaneWriter:
                     metrics.rolling_return,
                     metrics.step_rate_hz,
                 )
-        if seq & 6 == 0:  # two frames in a row out of eight: often enough, and cheap
-            self._notice(frame, pixels, seq)
+        if given is not self._pinned[0]:
+            self._pinned = _NOTHING_PINNED
+            if seq & 6 == 0:  # two frames in a row out of eight: often enough, and cheap
+                self._notice(given, pixels, seq)
         return seq
 
-    def _notice(self, frame: npt.NDArray[np.uint8], pixels: CData, seq: int) -> None:
+    def _notice(self, frame: Any, pixels: CData, seq: int) -> None:
         """Remember where an array is that is published twice in a row.
 
         Training loops often publish one and the same array object. Keeping its pointer is safe
         because its memory can not move: numpy refuses to resize an array that has a weak reference.
+        Only arrays with memory of their own: others would keep a surface or a file locked.
         """
-        if seq > 0 and seq & 1 and id(frame) == self._last_id and type(frame) is np.ndarray:
+        again = seq > 0 and seq & 1 and id(frame) == self._last_id
+        self._last_id = id(frame)
+        if again and type(frame) is np.ndarray and frame.flags.owndata:
             source = ffi.new("struct lk_frame_source *", (self._handle, pixels))
             self._pinned = (frame, source, (pixels, weakref.ref(frame)))
-        self._last_id = id(frame)
 
     def _checked(self, frame: Any) -> Any:
         """Return a frame that is no plain uint8 array of the right shape as one, or raise."""
@@ -333,7 +348,8 @@ class FastLaneWriter:
             reservation.array[...] = np.asarray(frame).reshape(self._shape)
             return reservation.commit(metrics=metrics, metadata=metadata)
         except BaseException:
-            reservation.abandon()
+            with contextlib.suppress(errors.LanekitError):
+                reservation.abandon()
             raise
 
 
@@ -379,6 +395,11 @@ class Reservation:
             _make_writable(self.array, False)
             check(lib.lk_frame_abandon(self._writer._handle), self._writer._what())
 
+    def __del__(self) -> None:
+        # A reservation that was dropped must not block the writer for good.
+        if self._open:
+            lib.lk_frame_abandon(self._writer._handle)
+
     def __enter__(self) -> npt.NDArray[np.uint8]:
         return self.array
 
@@ -393,7 +414,8 @@ class Reservation:
         if kind is None:
             self.commit()
         else:
-            self.abandon()
+            with contextlib.suppress(errors.LanekitError):  # the block's own error says more
+                self.abandon()
 
 
 def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> NoReturn:
