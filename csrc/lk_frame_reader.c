@@ -304,10 +304,15 @@ int lk_frame_writer_liveness(lk_frame_reader *reader) {
     reader->owner_dead = owner == LK_DEAD;
     lk_guard_exit(&reader->guard);
     status = enter(reader, &now); /* if it left, a successor may be there */
-    if (status != LK_OK) {
+    if (status == LK_E_MOVED || status == LK_E_CLOSED || status == LK_E_CONCURRENT) {
         return status;
     }
-    return (int)leave(reader, writer_left(reader) ? LK_DEAD : (int64_t)owner);
+    if (status != LK_OK) {
+        return LK_DEAD; /* what carries the name now is no writer's segment */
+    }
+    bool left = writer_left(reader) || lk_segment_damaged(reader->segment);
+    lk_guard_exit(&reader->guard);
+    return left ? LK_DEAD : (int)owner;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
