@@ -145,6 +145,15 @@ def answer_on_a_terminal(answer: str, *arguments: str) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+def test_clean_removes_a_pipe_under_a_segments_name_by_force(run_id: str) -> None:
+    path = segment_path(segment_name("frame", run_id))
+    os.mkfifo(path)
+    lanekit("ls")
+    assert "kept" in lanekit("clean", path.name, status=1)
+    assert "removed" in lanekit("clean", "--force", "--yes", path.name)
+    assert not path.exists()
+
+
 def test_clean_of_an_unknown_name_says_so() -> None:
     assert "no such segment" in lanekit("clean", "lanekit-frame-none-0", status=1)
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import math
+import mmap
+import pickle
+import time
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -162,3 +168,109 @@ def test_run_ids_of_any_kind_work() -> None:
     for bad, error in (("", ValueError), (b"x", TypeError), (3, TypeError)):
         with pytest.raises(error, match="run id"):
             FastLaneWriter.create(bad, CONFIG)  # type: ignore[arg-type]
+
+
+def test_a_new_geometry_is_told_once_whoever_noticed_it(run_id: str) -> None:
+    out = np.zeros(CONFIG.shape, np.uint8)
+    gaps = np.zeros((40, 30, 3), np.uint8)[::2]
+    with FastLaneWriter.create(run_id, CONFIG) as first:
+        first.publish(picture(1))
+        contiguous, strided = FastLaneReader.attach(run_id), FastLaneReader.attach(run_id)
+        assert contiguous.read_into(out) == strided.read_into(gaps) == 1
+    swapped = FastLaneConfig(width=30, height=20, channels=4, pixel_format="BGRX")
+    with FastLaneWriter.create(run_id, swapped) as second:
+        second.publish(picture(2, (20, 30, 4)))
+        for reader, target in ((contiguous, out), (strided, gaps)):
+            assert reader.wait(60)  # moves to the new writer
+            with pytest.raises(lanekit.GeometryChanged, match="BGRX") as caught:
+                reader.read_into(target)
+            assert caught.value.config == reader.config
+            again = pickle.loads(pickle.dumps(caught.value))
+            assert (str(again), again.config) == (str(caught.value), swapped)
+            with pytest.raises(ValueError, match="shape"):
+                reader.read_into(target)
+            assert reader.read_into(np.zeros((20, 30, 4), np.uint8)) == 1
+            reader.close()
+
+
+def test_a_new_writer_with_more_metadata_does_not_overflow_the_old_buffer(run_id: str) -> None:
+    out = np.zeros((20, 30, 3), np.uint8)
+    reader = None
+    for size in (4, 5000, 0, 200_000):
+        config = FastLaneConfig(width=30, height=20, capacity=2, metadata_size=size)
+        with FastLaneWriter.create(run_id, config) as writer:
+            writer.publish(picture(size), metadata=bytes(size))
+            if reader is None:
+                reader = FastLaneReader.attach(run_id)
+            assert reader.wait(60)
+            for _ in range(3):
+                assert reader.read_into(out) == 1
+            info = reader.last_frame_info
+            assert info is not None
+            assert info.metadata == bytes(size)
+            frame = reader.latest_frame()
+            assert frame is not None
+            assert frame.metadata == bytes(size)
+    assert reader is not None
+    reader.close()
+
+
+def test_a_reader_is_connected_again_when_a_new_writer_is_there(run_id: str) -> None:
+    first = FastLaneWriter.create(run_id, CONFIG)
+    with FastLaneReader.attach(run_id) as reader:
+        assert reader.connected
+        first.unlink()
+        first.close()
+        assert not reader.connected
+        with FastLaneWriter.create(run_id, CONFIG):
+            while not reader.connected:
+                time.sleep(0.01)
+
+
+def test_a_dropped_reservation_is_given_back(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        writer.reserve()  # and forgotten
+        gc.collect()
+        assert writer.publish(picture(1)) == 1
+
+
+def test_an_error_inside_a_reservation_is_the_one_that_is_seen(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        with pytest.raises(ZeroDivisionError), writer.reserve():
+            writer.close()
+            _ = 1 // 0
+
+
+def test_published_memory_that_is_not_the_arrays_own_is_let_go(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        memory = mmap.mmap(-1, 1800)
+        for _ in range(40):
+            writer.publish(memory)
+            writer.publish(memoryview(memory))
+        array = np.frombuffer(memory, np.uint8).reshape(CONFIG.shape)
+        for _ in range(40):
+            writer.publish(array)
+        del array
+        memory.close()  # would raise BufferError while somebody holds on to it
+
+
+@pytest.mark.parametrize("copy_it", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_handles_can_not_be_copied_or_sent_to_another_process(run_id: str, copy_it: Any) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        with pytest.raises(TypeError, match="create it in the process"):
+            copy_it(writer)
+        with pytest.raises(TypeError, match="attach by run id"):
+            copy_it(reader)
+
+
+def test_odd_timeouts_are_refused_or_mean_what_they_say(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        assert not reader.wait(-1)
+        writer.publish(picture(1))
+        assert reader.wait(math.inf)
+        assert reader.wait(np.float32(0.5))
+        for timeout, error in ((math.nan, ValueError), ("1", TypeError)):
+            with pytest.raises(error, match="timeout"):
+                reader.wait(timeout)  # type: ignore[arg-type]
+            with pytest.raises(error, match="timeout"):
+                FastLaneReader.attach(run_id, timeout=timeout)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import lanekit
-from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter
+from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneReader, FastLaneWriter
 
 CONFIG = FastLaneConfig(width=30, height=20, capacity=4, metadata_size=16)
 
@@ -26,6 +26,77 @@ def test_two_threads_in_one_reader_are_told_so(run_id: str) -> None:
             while waiter.is_alive():
                 reader.latest_frame()
         waiter.join()
+
+
+def test_two_threads_in_one_reader_get_whole_frames_or_an_error(run_id: str) -> None:
+    """Pixels, metrics and metadata come from one frame, however calls from two threads fall."""
+    config = FastLaneConfig(width=30, height=20, capacity=3, metadata_size=8)
+    wrong: list[str] = []
+    whole: list[int] = []
+    done = threading.Event()
+
+    def watch(reader: FastLaneReader) -> None:
+        while not done.is_set():
+            try:
+                frame = reader.latest_frame()
+            except lanekit.ConcurrentUse:
+                continue
+            if frame is None:
+                continue
+            number = frame.seq
+            told = (frame.array[0, 0, 0], frame.metrics.last_reward, frame.metadata)
+            if told != (number % 251, number, number.to_bytes(8, "little")):
+                wrong.append(f"frame {number} told {told}")
+            whole.append(number)
+
+    with FastLaneWriter.create(run_id, config) as writer, FastLaneReader.attach(run_id) as reader:
+        threads = [threading.Thread(target=watch, args=[reader]) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for seq in range(1, 20_001):
+            pixels = np.full(config.shape, seq % 251, np.uint8)
+            metadata = seq.to_bytes(8, "little")
+            writer.publish(pixels, metrics=FastLaneMetrics(seq), metadata=metadata)
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert whole
+
+
+def test_asking_from_another_thread_does_not_disturb_the_one_that_publishes(run_id: str) -> None:
+    done = threading.Event()
+
+    def ask(writer: FastLaneWriter) -> None:
+        while not done.is_set():
+            _ = writer.watched
+            writer.heartbeat()
+
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        thread = threading.Thread(target=ask, args=[writer])
+        thread.start()
+        for seq in range(1, 5001):
+            assert writer.publish(picture(0)) == seq
+        done.set()
+        thread.join()
+
+
+def test_closing_ends_a_wait_in_another_thread(run_id: str) -> None:
+    ended: list[Exception] = []
+
+    def wait(reader: FastLaneReader) -> None:
+        try:
+            reader.wait()
+        except lanekit.HandleClosed as error:
+            ended.append(error)
+
+    with FastLaneWriter.create(run_id, CONFIG):
+        reader = FastLaneReader.attach(run_id)
+        thread = threading.Thread(target=wait, args=[reader])
+        thread.start()
+        reader.close()
+        thread.join()
+    assert len(ended) == 1
 
 
 def test_many_threads_hammering_one_writer_lose_calls_but_corrupt_nothing(run_id: str) -> None:

@@ -161,6 +161,56 @@ def test_a_handle_inherited_over_fork_refuses_and_its_end_harms_nobody(run_id: s
     assert not exists(run_id)
 
 
+def test_a_fork_is_seen_also_when_the_first_handle_was_an_uncounted_reader(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG):
+        body = """
+        import warnings
+        warnings.simplefilter("ignore")
+        reader = FastLaneReader.attach(run_id, lease=0)
+        if os.fork() == 0:
+            try:
+                reader.latest_frame()
+            except HandleForked:
+                print("refused", flush=True)
+            os._exit(0)
+        os.wait()
+        """
+        assert finish(start(run_id, body)) == "refused\n"
+
+
+def test_sigterm_while_a_large_writer_closes_leaves_nothing(run_id: str) -> None:
+    body = """
+    import threading
+    large = FastLaneConfig(width=1000, height=1000, capacity=200)
+    writer = FastLaneWriter.create(run_id, large)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with writer:
+        threading.Timer(0.002, os.kill, [os.getpid(), signal.SIGTERM]).start()
+    time.sleep(60)
+    """
+    process = start(run_id, body, stdin=subprocess.PIPE)
+    assert said(process) == "ready"
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    process.wait(60)
+    assert process.returncode == -signal.SIGTERM
+    assert not exists(run_id)
+
+
+def test_a_sigbus_that_is_no_fault_still_ends_the_process(run_id: str) -> None:
+    body = """
+    writer = FastLaneWriter.create(run_id, config)
+    writer.unlink()
+    os.kill(os.getpid(), signal.SIGBUS)
+    time.sleep(60)
+    """
+    process = start(run_id, body)
+    finish(process)
+    assert process.returncode == -signal.SIGBUS
+
+
 def test_a_forked_child_that_is_terminated_leaves_its_parents_segment(run_id: str) -> None:
     body = """
     import warnings
