@@ -191,10 +191,7 @@ def test_sigterm_while_a_large_writer_closes_leaves_nothing(run_id: str) -> None
     """
     process = start(run_id, body, stdin=subprocess.PIPE)
     assert said(process) == "ready"
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    process.wait(60)
+    process.communicate("go\n", timeout=60)
     assert process.returncode == -signal.SIGTERM
     assert not exists(run_id)
 
