@@ -101,7 +101,7 @@ uint64_t limit_copy_in_untimed(const struct limit_ring *ring, const void *const 
 typedef int64_t publish_function(void *writer, const void *pixels, size_t size,
                                  const void *metadata, size_t metadata_size);
 typedef int64_t read_function(void *reader, int choice, void *pixels, size_t size, void *metadata,
-                              void *info);
+                              size_t metadata_size, void *info);
 
 uint32_t limit_call_publish(void *publish, void *writer, const void *pixels, size_t size,
                             uint32_t count, uint32_t *samples) {
@@ -125,7 +125,7 @@ uint32_t limit_call_read(void *read, void *reader, void *pixels, size_t size, vo
     for (uint32_t i = 0; i < count; i++) {
         seen = spin_beyond(head_of(ring), seen, timeout_ns);
         uint64_t start = now_ns();
-        int64_t seq = call(reader, 0, pixels, size, NULL, info);
+        int64_t seq = call(reader, 0, pixels, size, NULL, 0, info);
         samples[i] = (uint32_t)(now_ns() - start);
         if (seq <= 0) {
             return i;
