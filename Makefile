@@ -39,7 +39,8 @@ clean: ## remove what the commands above made
 
 # --- environments -------------------------------------------------------------------------------
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in) tools/emit_binding.py
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch]) \
+  tools/emit_binding.py
 
 $(VENV)/bin/python:
 	tools/system_packages.sh $(PYTHON)

@@ -688,6 +688,9 @@ def clocks(effort: Effort) -> dict[str, Any]:
 
 Part = Callable[[Effort], Any]
 
+# Counts and sizes do not suffer from a busy machine.
+UNTIMED = {"memory", "torn_frames"}
+
 # A measurement of several parts yields a list, one row for each.
 MEASUREMENTS: dict[str, list[Part]] = {
     "clocks": [clocks],

@@ -13,13 +13,13 @@ PACKAGE = Path(lanekit.__file__).parent
 
 # Each part may import from the parts before it, and from its own. A part in braces shares a level.
 LEVELS: list[set[str]] = [
-    {"errors", "_native"},
+    {"errors", "_native", "_stress"},
     {"_core"},
     {"segments"},
     {"fast", "step", "command", "trajectory"},
     {"", "engine", "worker", "integrations", "slow"},  # "": the package's own __init__
     {"viewer"},
-    {"demo"},
+    {"demo", "stress"},
     {"cli"},
     {"__main__"},
 ]

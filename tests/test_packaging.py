@@ -62,6 +62,7 @@ def test_the_wheel_is_limited_api_and_holds_what_it_should(distributions: Path) 
     names = zipfile.ZipFile(wheel).namelist()
     suffix = sysconfig.get_config_var("EXT_SUFFIX") if FREE_THREADED else ".abi3.so"
     assert f"lanekit/_native{suffix}" in names
+    assert f"lanekit/_stress{suffix}" in names
     assert "lanekit/py.typed" in names
     assert all(name.startswith(("lanekit/", f"lanekit-{lanekit.__version__}")) for name in names)
 

@@ -1,6 +1,6 @@
-"""Write the C source of the cffi extension `lanekit._native` from the core's declarations.
+"""Write the C source of a cffi extension from a preprocessor-free header.
 
-Called by CMake: ``emit_binding.py csrc/lanekit_api.h build/_native.c``.
+Called by CMake: ``emit_binding.py lanekit._native csrc/lanekit_api.h lanekit.h build/_native.c``.
 """
 
 import sys
@@ -9,11 +9,11 @@ from pathlib import Path
 from cffi import FFI
 
 
-def main(declarations: str, output: str) -> None:
-    """Generate `output` from the preprocessor-free header `declarations`."""
+def main(module: str, declarations: str, header: str, output: str) -> None:
+    """Generate `output`, the extension `module`; its C code sees `declarations` via `header`."""
     ffi = FFI()
     ffi.cdef(Path(declarations).read_text(encoding="utf-8"))
-    ffi.set_source("lanekit._native", '#include "lanekit.h"')
+    ffi.set_source(module, f'#include "{header}"')
     ffi.emit_c_code(output)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lanekit import LanekitError, __version__
-from lanekit.cli import clean, demo, doctor, ls, view
+from lanekit.cli import clean, demo, doctor, ls, stress, view
 
 
 class Command(Protocol):
@@ -29,7 +29,7 @@ class Command(Protocol):
         """Do it and return the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (demo, view, ls, clean, doctor)
+COMMANDS: tuple[Command, ...] = (demo, view, ls, clean, stress, doctor)
 
 
 def build_parser() -> argparse.ArgumentParser:
