@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons bench clean
+.PHONY: help demo test lint ctest pytest test-pythons proof bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,10 @@ pytest: $(VENV)/.developer ## the Python tests on this interpreter
 
 test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython found, and 3.14t
 	PATH="$(abspath $(BIN)):$$PATH" tools/test_pythons.sh $(PYTHONS)
+
+proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
+	tools/system_packages.sh --cross $(PYTHON)
+	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
 bench: $(VENV)/.developer ## the fast lane beside memcpy and a plain-Python ring
 	$(BIN)/python -m bench fast

@@ -257,8 +257,10 @@ static int map_file(lk_segment **out, int fd, const struct lk_segment_id *id, ui
     snprintf(segment->path, sizeof segment->path, SHM_DIRECTORY "%s", id->name);
     atomic_store_explicit(&segment->damaged, 0, memory_order_relaxed);
     atomic_store_explicit(&segment->ownership, OWNED_NOT, memory_order_relaxed);
-    atomic_store_explicit(&segment->size, size, memory_order_relaxed);
-    /* [S4] release: pairs with the acquire in find_mapping. */
+    /* [S4] release: pairs with the acquire in lk_segment_absorb_fault; whoever sees this size sees
+     * that the entry's last mapping has left `base`. */
+    atomic_store_explicit(&segment->size, size, memory_order_release);
+    /* [S4] release: pairs with the acquire in lk_segment_absorb_fault; the size is not older. */
     atomic_store_explicit(&segment->base, (uintptr_t)base, memory_order_release);
     *out = segment;
     return LK_OK;
@@ -417,8 +419,11 @@ static int attach_file(lk_segment **out, int fd, const char *name,
     }
     /* [S1] acquire: pairs with the release in lk_segment_make_ready; the header is complete. */
     uint32_t ready = atomic_load_explicit(&header_of(*out)->ready, memory_order_acquire);
-    /* Copied once, judged as copied: what a peer changes later can not get past the checks. */
-    memcpy(header, header_of(*out), sizeof *header);
+    /* Copied once, judged as copied: what a peer changes later can not get past the checks. Not
+     * before it is ready: its creator may be writing it. */
+    if (ready != 0) {
+        memcpy(header, header_of(*out), sizeof *header);
+    }
     status = check_header(header, ready, size);
     if (status == LK_OK && header->magic != request->magic) {
         status = LK_E_WRONG_KIND;
@@ -627,8 +632,11 @@ bool lk_segment_absorb_fault(void *address) {
     for (int i = 0; i < SEGMENTS_MAX; i++) {
         /* [S4] acquire: pairs with the release in map_file; size belongs to this base. */
         uintptr_t base = atomic_load_explicit(&pool[i].base, memory_order_acquire);
-        uint64_t size = atomic_load_explicit(&pool[i].size, memory_order_relaxed);
-        if (base == 0 || at < base || at - base >= size) {
+        /* [S4] acquire: pairs with the release in map_file; if the entry has changed hands since,
+         * the second look at its base says so. */
+        uint64_t size = atomic_load_explicit(&pool[i].size, memory_order_acquire);
+        if (base == 0 || at < base || at - base >= size ||
+            atomic_load_explicit(&pool[i].base, memory_order_relaxed) != base) {
             continue;
         }
         uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -41,7 +41,7 @@ fi
 # The mirror is the one that this machine uses already, the key the distribution's own.
 # shellcheck disable=SC2016  # apt expands it
 uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
-  | awk '/\/debian\/?$/ { print; exit }')
+  | awk '/\/debian\/?$/ && !uri { uri = $0 } END { print uri }') || uri=
 [ -n "$uri" ] || fail "no Debian mirror among this machine's apt sources; put herd7 at $herd"
 key=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -e "$key" ] || key=
