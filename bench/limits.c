@@ -95,37 +95,23 @@ uint64_t limit_copy_in_untimed(const struct limit_ring *ring, const void *const 
 }
 
 /*
- * lanekit's own calls from a C loop: what is left when neither Python nor cffi is in the way. The
- * functions come as pointers, so that this file needs nothing of lanekit to compile.
+ * One of lanekit's own calls from a C loop: what is left when neither Python nor cffi is in the
+ * way. It comes as a pointer, with its arguments in a struct of lanekit's (lk_frame_source,
+ * lk_frame_target), so that this file needs nothing of lanekit to compile. fresh: a ring whose head
+ * must have moved before each call, or NULL.
  */
-typedef int64_t publish_function(void *writer, const void *pixels, size_t size,
-                                 const void *metadata, size_t metadata_size);
-typedef int64_t read_function(void *reader, int choice, void *pixels, size_t size, void *metadata,
-                              size_t metadata_size, void *info);
+typedef int64_t described_call(const void *arguments);
 
-uint32_t limit_call_publish(void *publish, void *writer, const void *pixels, size_t size,
-                            uint32_t count, uint32_t *samples) {
-    publish_function *call = (publish_function *)publish;
+uint32_t limit_call(void *function, const void *arguments, const struct limit_ring *fresh,
+                    uint32_t count, uint32_t *samples, uint64_t timeout_ns) {
+    described_call *call = (described_call *)function;
+    uint64_t seen = fresh != NULL ? atomic_load_explicit(head_of(fresh), memory_order_acquire) : 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t start = now_ns();
-        int64_t seq = call(writer, pixels, size, NULL, 0);
-        samples[i] = (uint32_t)(now_ns() - start);
-        if (seq <= 0) {
-            return i;
+        if (fresh != NULL) {
+            seen = spin_beyond(head_of(fresh), seen, timeout_ns);
         }
-    }
-    return count;
-}
-
-uint32_t limit_call_read(void *read, void *reader, void *pixels, size_t size, void *info,
-                         const struct limit_ring *ring, uint32_t count, uint32_t *samples,
-                         uint64_t timeout_ns) {
-    read_function *call = (read_function *)read;
-    uint64_t seen = atomic_load_explicit(head_of(ring), memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++) {
-        seen = spin_beyond(head_of(ring), seen, timeout_ns);
         uint64_t start = now_ns();
-        int64_t seq = call(reader, 0, pixels, size, NULL, 0, info);
+        int64_t seq = call(arguments);
         samples[i] = (uint32_t)(now_ns() - start);
         if (seq <= 0) {
             return i;

@@ -41,11 +41,8 @@ void limit_copy_in(const struct limit_ring *ring, const void *const *sources,
                    uint32_t source_count, uint32_t count, uint32_t *samples);
 uint64_t limit_copy_in_untimed(const struct limit_ring *ring, const void *const *sources,
                                uint32_t source_count, uint32_t count);
-uint32_t limit_call_publish(void *publish, void *writer, const void *pixels, size_t size,
-                            uint32_t count, uint32_t *samples);
-uint32_t limit_call_read(void *read, void *reader, void *pixels, size_t size, void *info,
-                         const struct limit_ring *ring, uint32_t count, uint32_t *samples,
-                         uint64_t timeout_ns);
+uint32_t limit_call(void *function, const void *arguments, const struct limit_ring *fresh,
+                    uint32_t count, uint32_t *samples, uint64_t timeout_ns);
 uint32_t limit_copy_out(const struct limit_ring *ring, void *to, int fresh, int find,
                         uint32_t count, uint32_t *samples, uint64_t timeout_ns);
 uint64_t limit_wait_head(const struct limit_ring *ring, uint64_t seen, uint64_t timeout_ns);
@@ -229,37 +226,38 @@ def copy_out(
     return samples.array
 
 
-def _function(name: str) -> Any:
-    """Return one of lanekit's C functions as a pointer for limits.c."""
-    ffi: Any = lanekit_core.ffi
-    return _foreign(ffi.addressof(lanekit_core.lib, name))
-
-
 def _foreign(pointer: Any) -> Any:
     """Carry a pointer from lanekit's cffi module over to ours."""
     address = int(lanekit_core.ffi.cast("uintptr_t", pointer))
     return load().ffi.cast("void *", address)
 
 
+def _call(name: str, arguments: Any, fresh: PlainRing | None, count: int) -> Nanoseconds:
+    """Time one of lanekit's C functions that take their arguments in a struct."""
+    ffi: Any = lanekit_core.ffi
+    function = _foreign(ffi.addressof(lanekit_core.lib, name))
+    ring = fresh.c if fresh else load().ffi.NULL
+    samples = _Samples(count)
+    done = load().lib.limit_call(function, _foreign(arguments), ring, count, samples.c, TIMEOUT_NS)
+    if done < count:
+        raise RuntimeError(f"{name} failed")
+    return samples.array
+
+
 def call_publish(writer: FastLaneWriter, frame: Pixels, count: int) -> Nanoseconds:
     """Time lanekit's publish called from a C loop: what the core adds, without Python."""
-    samples, pixels = _Samples(count), load().ffi.from_buffer(frame)
-    publish, handle = _function("lk_frame_publish"), _foreign(writer._handle)
-    done = load().lib.limit_call_publish(publish, handle, pixels, frame.nbytes, count, samples.c)
-    if done < count:
-        raise RuntimeError("lk_frame_publish failed")
-    return samples.array
+    ffi = lanekit_core.ffi
+    pixels = ffi.from_buffer(frame)
+    source = ffi.new("struct lk_frame_source *", {"writer": writer._handle, "pixels": pixels})
+    return _call("lk_frame_publish_source", source, None, count)
 
 
 def call_read(reader: FastLaneReader, ring: PlainRing, out: Pixels, count: int) -> Nanoseconds:
     """Time lanekit's read called from a C loop, each time the head of its segment has moved."""
-    samples, pixels = _Samples(count), load().ffi.from_buffer(out, require_writable=True)
-    info = lanekit_core.ffi.new("struct lk_frame_info *")
-    call = (_function("lk_frame_read"), _foreign(reader._handle), pixels, out.nbytes)
-    done = load().lib.limit_call_read(*call, _foreign(info), ring.c, count, samples.c, TIMEOUT_NS)
-    if done < count:
-        raise RuntimeError("lk_frame_read found nothing")
-    return samples.array
+    ffi = lanekit_core.ffi
+    pixels, info = ffi.from_buffer(out, require_writable=True), ffi.new("struct lk_frame_info *")
+    target = {"reader": reader._handle, "pixels": pixels, "pixels_size": out.nbytes, "info": info}
+    return _call("lk_frame_read_target", ffi.new("struct lk_frame_target *", target), ring, count)
 
 
 def ping(line: SharedBytes, count: int) -> Nanoseconds:

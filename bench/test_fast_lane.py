@@ -56,14 +56,14 @@ def test_limit_a_thousand_memcpys_in_a_c_loop(
     benchmark: Any, config: FastLaneConfig, frame: Pixels
 ) -> None:
     source = Sources([frame])
-    with PlainRing("lanekit-bench-pytest-plain", config, create=True) as ring:
+    with PlainRing("bench-pytest-plain", config, create=True) as ring:
         benchmark(limits.copy_in_untimed, ring, source, 1000)
 
 
 def test_limit_memcpy_called_from_python(
     benchmark: Any, config: FastLaneConfig, frame: Pixels
 ) -> None:
-    with PlainRing("lanekit-bench-pytest-plain", config, create=True) as ring:
+    with PlainRing("bench-pytest-plain", config, create=True) as ring:
         memcpy, source = limits.load().lib.limit_memcpy, limits.load().ffi.from_buffer(frame)
         slots = itertools.cycle(ring.slot_pointers())
         benchmark(lambda: memcpy(next(slots), source, config.frame_size))
@@ -93,5 +93,5 @@ def test_latest_frame(benchmark: Any, reader: FastLaneReader) -> None:
 def test_plain_python_ring_publish_tobytes(
     benchmark: Any, config: FastLaneConfig, frame: Pixels
 ) -> None:
-    with PythonRingWriter.create("lanekit-bench-pytest-peer", config) as ring:
+    with PythonRingWriter.create("bench-pytest-peer", config) as ring:
         benchmark(lambda: ring.publish(frame.tobytes()))
