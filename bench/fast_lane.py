@@ -247,7 +247,7 @@ def _lane_and_plain_ring(size: Size) -> Iterator[tuple[FastLaneWriter, PlainRing
     run_id = _run_id("publish")
     with (
         FastLaneWriter.create(run_id, size.config) as writer,
-        PlainRing(f"lanekit-{run_id}-plain", size.config, create=True) as ring,
+        PlainRing(f"{run_id}-plain", size.config, create=True) as ring,
     ):
         yield writer, ring
 
