@@ -81,15 +81,26 @@ def _measure(
     return results, noise
 
 
+def _possible(names: list[str]) -> list[str]:
+    """Leave out what needs two cores where there is one."""
+    if len(machine.cores()) > 1:
+        return names
+    left_out = fast_lane.TWO_CORES.intersection(names)
+    print(
+        "Only one core: writer and reader share it. Left out, because they need two: "
+        + (", ".join(sorted(left_out)) or "nothing"),
+        file=sys.stderr,
+    )
+    return [name for name in names if name not in left_out]
+
+
 def main() -> None:
     # Ending by SIGTERM must unwind, too: the rings in shared memory are removed on the way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = _arguments()
     described = machine.describe()
-    if described["one_core_for_all"]:
-        print("Only one core: writer and reader share it; latencies mean little.", file=sys.stderr)
     effort = fast_lane.QUICK if arguments.quick else fast_lane.FULL
-    names = arguments.only or list(fast_lane.MEASUREMENTS)
+    names = _possible(arguments.only or list(fast_lane.MEASUREMENTS))
     results, noise = _measure(names, effort, arguments.noise)
     record = {
         "machine": described,

@@ -539,7 +539,7 @@ def _plain_latency(frame: Pixels, config: FastLaneConfig, effort: Effort) -> dic
     source, started, seq = ffi.from_buffer(frame), ffi.new("uint64_t *"), itertools.count(1)
     begun: dict[int, int] = {}
     with (
-        PlainRing(f"lanekit-{_run_id('plain')}", config, create=True) as ring,
+        PlainRing(_run_id("plain"), config, create=True) as ring,
         Companion(machine.READER_CORE, _receive_plain, ring.name, config) as receiver,
     ):
         receiver.ask(("spin", effort.latency_frames))
@@ -561,7 +561,7 @@ def ping_pong(effort: Effort) -> dict[str, float]:
     machine.pin(machine.WRITER_CORE)
     count = effort.latency_frames * 100
     with (
-        SharedBytes(f"lanekit-{_run_id('line')}", 4096, create=True) as line,
+        SharedBytes(_run_id("line"), 4096, create=True) as line,
         Companion(machine.READER_CORE, _answer_pings, line.name, count) as other,
     ):
         other.answer()
@@ -643,7 +643,7 @@ def peer_cost(effort: Effort) -> dict[str, Any]:
     data, source = frame.tobytes(), Sources([frame])
     with (
         _lane_and_plain_ring(SMALL) as (writer, ring),
-        PythonRingWriter.create(f"lanekit-{_run_id('peer')}", SMALL.config) as peer,
+        PythonRingWriter.create(_run_id("peer"), SMALL.config) as peer,
     ):
         blocks: dict[str, Block] = {
             "memcpy": lambda: limits.copy_in(ring, source, count),
@@ -690,6 +690,9 @@ Part = Callable[[Effort], Any]
 
 # Counts and sizes do not suffer from a busy machine.
 UNTIMED = {"memory", "torn_frames"}
+
+# Both sides spin here: on one core each would wait for the other's time slice to end.
+TWO_CORES = {"read", "latency"}
 
 # A measurement of several parts yields a list, one row for each.
 MEASUREMENTS: dict[str, list[Part]] = {

@@ -88,7 +88,7 @@ def _judge(frame: Any) -> str:
 def hunt(lane: str, seconds: float, *, capacity: int = 2) -> dict[str, Any]:
     """Read for some seconds while the writer laps the ring; count what came out."""
     config = FastLaneConfig(width=84, height=84, capacity=capacity)
-    name = f"lanekit-hunt-{time.monotonic_ns()}"
+    name = f"bench-hunt-{time.monotonic_ns()}"
     counts = {"whole": 0, "torn": 0, "mixed": 0, "none": 0}
     machine.pin(machine.READER_CORE)
     with Companion(machine.WRITER_CORE, _write, lane, name, config) as writer:
