@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,16 @@ from lanekit import segment_name
 from lanekit.segments import segment_path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+collect_ignore = ["slow"] if FREE_THREADED else []
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out, and why."""
+    if FREE_THREADED:
+        return ["slow lane: left out, grpcio has no wheel for free-threaded CPython"]
+    return []
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lanekit
 
 PACKAGE = Path(lanekit.__file__).parent
@@ -76,11 +78,31 @@ def test_only_the_core_module_touches_the_extension() -> None:
     assert importers == ["_core.py"]
 
 
-def test_the_base_package_needs_numpy_and_cffi_only() -> None:
-    allowed = set(sys.stdlib_module_names) | {"numpy", "lanekit"}
+# What a part may import beyond the standard library, numpy and lanekit: its extra.
+EXTRAS: dict[str, set[str]] = {
+    "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
+    | {"pyarrow", "tensorboard", "wandb"},
+}
+
+
+def test_each_part_imports_what_its_extra_brings_and_no_more() -> None:
     for path in sources():
+        relative = path.relative_to(PACKAGE)
+        allowed = set(sys.stdlib_module_names) | {"numpy", "lanekit"}
+        allowed |= EXTRAS.get(relative.parts[0], set())
         roots = {module.split(".")[0] for module in imports_at_run_time(path)}
-        assert roots <= allowed, f"{path.relative_to(PACKAGE)} imports {roots - allowed}"
+        assert roots <= allowed, f"{relative} imports {roots - allowed}"
+
+
+@pytest.mark.parametrize(
+    "module", ["lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control"]
+)
+def test_what_needs_no_extra_imports_none(module: str) -> None:
+    heavy = set().union(*EXTRAS.values()) | {"PyQt6", "torch"}
+    code = f"import sys, {module}; print(*({heavy!r} & set(sys.modules)))"
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.split() == []
 
 
 def test_every_public_name_is_there_and_documented() -> None:

@@ -102,3 +102,58 @@ class GeometryChanged(LanekitError):
     def __reduce__(self) -> tuple[type[GeometryChanged], tuple[str, FastLaneConfig]]:
         """Travel between processes with the configuration."""
         return type(self), (str(self), self.config)
+
+
+class TelemetryError(LanekitError):
+    """The slow lane could not do what was asked."""
+
+
+class MissingExtra(TelemetryError):
+    """A part of lanekit was asked for whose extra is not installed."""
+
+
+class InvalidEvent(TelemetryError):
+    """An event, or a batch of them, holds what can not be stored."""
+
+
+class SequenceGap(TelemetryError):
+    """A batch does not follow what is committed of its stream."""
+
+
+class RunNotFound(TelemetryError):
+    """No run, or no stream of that run, has this id."""
+
+
+class RunExists(TelemetryError):
+    """A run with this id exists already."""
+
+
+class StoreError(TelemetryError):
+    """The store of events could not be opened, read or written."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer lanekit."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store's lock."""
+
+
+class SpoolInUse(TelemetryError):
+    """Another live process sends from this spool directory."""
+
+
+class DaemonError(TelemetryError):
+    """The daemon refused a call; :attr:`code` is the gRPC status code's name."""
+
+    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class DaemonUnavailable(DaemonError):
+    """No daemon answers at this address."""
+
+    def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
+        super().__init__(message, code)
