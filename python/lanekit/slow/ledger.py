@@ -1,0 +1,268 @@
+"""What the writer remembers of the file it writes, and the transactions that keep the two alike.
+
+How far each stream is committed and how many rows each run has is asked for with every batch. It is
+read from the file once, and again whenever a transaction failed or another connection wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import apsw
+import msgspec
+
+from lanekit.errors import InvalidEvent, RunNotFound
+from lanekit.slow.batches import Kind
+from lanekit.slow.life_cycle import StateChange
+from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL, MAX_TRACK
+from lanekit.slow.store_file import roll_back, store_errors
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """A run that is not as it was; `state` and `old_state` differ when that is what changed."""
+
+    run_id: str
+    old_state: str | None
+    """None: the run is new."""
+    state: str
+
+
+@dataclass(slots=True)
+class Tail:
+    """The last row of `batches` of one run and kind."""
+
+    position: int
+    stream: int
+    first_seq: int
+    rows: int
+
+
+@dataclass(slots=True)
+class RunEntry:
+    """A run as the writer knows it."""
+
+    run: int
+    state: str
+    rows: dict[Kind, int]
+    tails: dict[Kind, Tail | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StreamEntry:
+    """A stream as the writer knows it: how far each kind is committed, and its tracks."""
+
+    stream: int
+    run_id: str
+    run: RunEntry
+    committed: dict[Kind, int]
+    tracks: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+class Ledger:
+    """The runs, streams and tracks of a store, for its one writer: use it within `transaction`."""
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self.connection = connection
+        self.path = path
+        self.cursor = connection.cursor()
+        self.changes: list[RunChange] = []
+        self._runs: dict[str, RunEntry] = {}
+        self._streams: dict[tuple[str, str], StreamEntry] = {}
+        self._revision: int | None = None
+        self._data_version = -1
+        self._log_pages = 0
+        self._checkpointed_at = 0
+        connection.set_wal_hook(self._count_pages)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, in the file and in what is remembered of it."""
+        noted = len(self.changes)
+        with store_errors(self.path):
+            try:
+                self.cursor.execute("BEGIN IMMEDIATE")
+                version = self.connection.pragma("data_version")
+                if version != self._data_version:
+                    # Another connection wrote: nothing remembered can be relied upon.
+                    self._forget()
+                    self._data_version = version
+                yield
+                self.cursor.execute("COMMIT")
+            except BaseException:
+                self._forget()
+                del self.changes[noted:]
+                roll_back(self.connection)
+                raise
+        self._checkpoint_when_due()
+
+    def _forget(self) -> None:
+        self._runs.clear()
+        self._streams.clear()
+        self._revision = None
+
+    def next_revision(self) -> int:
+        """Count one change of a run."""
+        if self._revision is None:
+            newest = self.connection.execute("SELECT max(revision) FROM runs").get
+            self._revision = newest or 0
+        self._revision += 1
+        return self._revision
+
+    def find_run(self, run_id: str) -> RunEntry | None:
+        """A run; None when there is none."""
+        if (known := self._runs.get(run_id)) is not None:
+            return known
+        row = self.connection.execute(
+            "SELECT run, state, steps, episodes, events FROM runs WHERE run_id = ?", (run_id,)
+        ).fetchone()
+        if row is None:
+            return None
+        number, state, *counts = row
+        run = RunEntry(number, state, dict(zip(Kind, counts, strict=True)))
+        for kind in Kind:
+            tail = self.connection.execute(
+                "SELECT position, stream, first_seq, rows FROM batches WHERE kind = ? AND run = ?"
+                " ORDER BY position DESC LIMIT 1",
+                (kind.value, number),
+            ).fetchone()
+            run.tails[kind] = Tail(*tail) if tail else None
+        self._runs[run_id] = run
+        return run
+
+    def known_run(self, run_id: str) -> RunEntry:
+        """A run, or `RunNotFound`."""
+        run = self.find_run(run_id)
+        if run is None:
+            raise RunNotFound(f"run {run_id} is not known")
+        return run
+
+    def find_stream(self, run_id: str, stream_id: str) -> StreamEntry | None:
+        """A stream; None when it was never registered."""
+        key = (run_id, stream_id)
+        if (known := self._streams.get(key)) is not None:
+            return known
+        run = self.find_run(run_id)
+        if run is None:
+            return None
+        row = self.connection.execute(
+            "SELECT stream, committed_steps, committed_episodes, committed_events FROM streams"
+            " WHERE run = ? AND stream_id = ?",
+            (run.run, stream_id),
+        ).fetchone()
+        if row is None:
+            return None
+        stream = StreamEntry(row[0], run_id, run, dict(zip(Kind, row[1:], strict=True)))
+        self._streams[key] = stream
+        return stream
+
+    def insert_run(
+        self, run_id: str, command: Sequence[str], config_json: bytes, created_ns: int | None
+    ) -> RunEntry:
+        """Make a run."""
+        self.cursor.execute(
+            "INSERT INTO runs (run_id, state, created_ns, command_json, config_json, revision)"
+            " VALUES (?, 'submitted', ?, ?, CAST(? AS TEXT), ?)",
+            (
+                run_id,
+                created_ns or time.time_ns(),
+                msgspec.json.encode(list(command)).decode(),
+                config_json or None,
+                self.next_revision(),
+            ),
+        )
+        self.changes.append(RunChange(run_id, None, "submitted"))
+        return self.known_run(run_id)
+
+    def apply(self, run_id: str, run: RunEntry, change: StateChange) -> None:
+        """Change a run's state."""
+        columns = {
+            name: getattr(change, name)
+            for name in ("state", "started_ns", "ended_ns", "exit_status", "reason")
+        }
+        given = {name: value for name, value in columns.items() if value is not None}
+        self.cursor.execute(
+            f"UPDATE runs SET {', '.join(f'{name} = ?' for name in given) or 'run = run'}"
+            " WHERE run = ?",
+            (*given.values(), run.run),
+        )
+        old_state = run.state
+        run.state = change.state or run.state
+        self.note_change(run_id, run, old_state)
+
+    def note_change(self, run_id: str, run: RunEntry, old_state: str | None = None) -> None:
+        """Number a change, and keep it for those who watch."""
+        self.cursor.execute(
+            "UPDATE runs SET revision = ? WHERE run = ?", (self.next_revision(), run.run)
+        )
+        self.changes.append(RunChange(run_id, old_state or run.state, run.state))
+
+    def track_finder(self, stream: StreamEntry) -> Callable[[str, str], int]:
+        """What gives the number of a worker's and an agent's track in `stream`, made when new."""
+
+        def track_of(worker_id: str, agent_id: str) -> int:
+            key = (worker_id, agent_id)
+            track = stream.tracks.get(key)
+            if track is None:
+                track = stream.tracks[key] = self._make_track(stream, worker_id, agent_id)
+            return track
+
+        return track_of
+
+    def _make_track(self, stream: StreamEntry, worker_id: str, agent_id: str) -> int:
+        key = (stream.stream, worker_id, agent_id)
+        find = "SELECT track FROM tracks WHERE stream = ? AND worker_id = ? AND agent_id = ?"
+        connection = self.connection
+        track = connection.execute(find, key).get
+        if track is None:
+            connection.execute(
+                "INSERT INTO tracks (run, stream, worker_id, agent_id) VALUES (?, ?, ?, ?)",
+                (stream.run.run, *key),
+            )
+            track = connection.last_insert_rowid()
+        if track > MAX_TRACK:
+            raise InvalidEvent(
+                f"{self.path} keeps apart at most {MAX_TRACK} agents of all its workers, and one"
+                f" more came ({worker_id!r}, {agent_id!r}); name agents, not single events, or use"
+                " another --store"
+            )
+        return int(track)
+
+    def append_order(
+        self, run: RunEntry, kind: Kind, stream: int, first_seq: int, rows: int
+    ) -> None:
+        """Note where in the run new rows of a stream are."""
+        tail = run.tails.get(kind)
+        # A stream has no gaps: when the last rows were its own, these go on where they ended.
+        if tail and tail.stream == stream:
+            tail.rows += rows
+            self.cursor.execute(
+                "UPDATE batches SET rows = ? WHERE kind = ? AND run = ? AND position = ?",
+                (tail.rows, kind.value, run.run, tail.position),
+            )
+            return
+        run.tails[kind] = tail = Tail(run.rows[kind], stream, first_seq, rows)
+        self.cursor.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
+            (kind.value, run.run, tail.position, stream, first_seq, rows),
+        )
+
+    # --- the write-ahead log ---------------------------------------------------------------------
+
+    def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint_when_due(self) -> None:
+        if self._log_pages < self._checkpointed_at:
+            self._checkpointed_at = 0  # the log began anew
+        if self._log_pages - self._checkpointed_at < DB_SINK_CHECKPOINT_INTERVAL:
+            return
+        # What a checkpoint can not do now - readers are in the way, the disk is full - a later one
+        # will; the log holds everything meanwhile.
+        with contextlib.suppress(apsw.Error):
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._checkpointed_at = self._log_pages

@@ -1,0 +1,270 @@
+"""The run bus: what was committed, told to whoever listens in this process.
+
+Each subscriber has a bounded queue of its own. One that must not miss anything makes the publisher
+wait; any other loses its oldest events when it is too slow, and is told how many. The bus carries
+committed events only, so whoever lost some can read them from the store.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from lanekit.slow.batches import Batch
+from lanekit.slow.limits import RUNBUS_DEFAULT_QUEUE_SIZE
+
+log = logging.getLogger(__name__)
+
+QUEUE_BYTES = 16 * 2**20
+"""Bytes of batches a subscriber's queue holds, whatever its size; one larger batch fits alone."""
+
+OverflowPolicy = Literal["drop_oldest", "wait"]
+
+
+class Topic(enum.Enum):
+    """What an event on the bus is about."""
+
+    RUN_STARTED = "run_started"
+    STEP_APPENDED = "step_appended"
+    EPISODE_FINALIZED = "episode_finalized"
+    EVENT_APPENDED = "event_appended"
+    CONTROL = "control"
+    RUN_COMPLETED = "run_completed"
+    RUN_CHANGED = "run_changed"
+    OVERFLOW = "overflow"
+
+
+@dataclass(frozen=True, slots=True)
+class BusEvent:
+    """One thing that happened to a run."""
+
+    topic: Topic
+    run_id: str
+    position: int = 0
+    """Appended rows: the position of the first new one, which is also the cursor to read from."""
+    rows: int = 0
+    """Appended rows: how many are new. They are the last so many of `batch`."""
+    batch: Batch | None = None
+    payload: Any = None
+    """RUN_*: the run, a `pb.Run`. CONTROL: the command. OVERFLOW: an `Overflow`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly what it takes in memory."""
+        return 256 if self.batch is None else 256 + self.batch.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """A subscriber was too slow and begins to lose events."""
+
+    subscriber: str
+    run_id: str
+    dropped: int
+    """All that it lost so far."""
+
+
+class Subscription:
+    """One subscriber's queue. Made by `RunBus.subscribe`; close it when done."""
+
+    def __init__(
+        self,
+        bus: RunBus,
+        topics: frozenset[Topic],
+        run_id: str | None,
+        size: int,
+        on_overflow: OverflowPolicy,
+        notify: Callable[[], None] | None,
+        name: str,
+        max_bytes: int,
+    ) -> None:
+        self.name = name
+        self.topics = topics
+        self.run_id = run_id
+        self._bus = bus
+        self._size = size
+        self._max_bytes = max_bytes
+        self._waits = on_overflow == "wait"
+        self._notify = notify
+        self._events: deque[BusEvent] = deque()
+        self._bytes = 0
+        self._dropped = 0
+        self._in_burst = False
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def dropped(self) -> int:
+        """How many events were lost because they were not taken in time."""
+        return self._dropped
+
+    @property
+    def closed(self) -> bool:
+        """Whether no further events come."""
+        return self._closed
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def get(self, timeout: float | None = None) -> BusEvent | None:
+        """Take the next event; wait for it. None: `timeout` seconds passed, or closed and empty."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while not self._events:
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._closed or (left is not None and left <= 0):
+                    return None
+                self._changed.wait(left)
+            return self._take()
+
+    def try_get(self) -> BusEvent | None:
+        """Take the next event if there is one."""
+        with self._changed:
+            return self._take() if self._events else None
+
+    def drain(self) -> list[BusEvent]:
+        """Take all there are."""
+        with self._changed:
+            events = list(self._events)
+            self._events.clear()
+            self._bytes = 0
+            self._in_burst = False
+            self._changed.notify_all()
+            return events
+
+    def close(self) -> None:
+        """Take no further part. What is queued can still be taken. Harmless when repeated."""
+        self._bus._remove(self)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[BusEvent]:
+        while (event := self.get()) is not None:
+            yield event
+
+    def _take(self) -> BusEvent:
+        event = self._events.popleft()
+        self._bytes -= event.nbytes
+        self._in_burst = False
+        self._changed.notify_all()
+        return event
+
+    def _wants(self, topic: Topic, run_id: str) -> bool:
+        return topic in self.topics and self.run_id in (None, run_id)
+
+    def _put(self, event: BusEvent) -> Overflow | None:
+        """Queue an event; the answer says that this began a burst of losses."""
+        began = None
+        with self._changed:
+            while self._waits and self._is_full_for(event) and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return None
+            while self._is_full_for(event):
+                self._bytes -= self._events.popleft().nbytes
+                self._dropped += 1
+                if not self._in_burst:
+                    self._in_burst = True
+                    began = Overflow(self.name, event.run_id, self._dropped)
+            self._events.append(event)
+            self._bytes += event.nbytes
+            self._changed.notify_all()
+        if self._notify is not None:
+            try:
+                self._notify()
+            except Exception:
+                log.exception("subscriber %s failed and was closed", self.name)
+                self.close()
+        return began
+
+    def _is_full_for(self, event: BusEvent) -> bool:
+        if not self._events:
+            return False
+        return len(self._events) >= self._size or self._bytes + event.nbytes > self._max_bytes
+
+
+class RunBus:
+    """Carries events from one publisher at a time to any number of subscribers, thread-safely."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._numbers = itertools.count(1)
+
+    def subscribe(
+        self,
+        topics: Iterable[Topic] | Topic,
+        *,
+        run_id: str | None = None,
+        size: int = RUNBUS_DEFAULT_QUEUE_SIZE,
+        on_overflow: OverflowPolicy = "drop_oldest",
+        notify: Callable[[], None] | None = None,
+        name: str | None = None,
+        max_bytes: int = QUEUE_BYTES,
+    ) -> Subscription:
+        """Queue every event of `topics` (of one run, or of all) from now on.
+
+        `size` and `max_bytes` bound the queue. When it is full, ``"drop_oldest"`` loses its oldest
+        and counts it, and ``"wait"`` makes the publisher wait until there is room or the
+        subscription is closed. `notify` is called in the publisher's thread after each event; it
+        must be quick, and when it raises the subscription is closed.
+        """
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}")
+        if on_overflow not in ("drop_oldest", "wait"):
+            raise ValueError(f"on_overflow is 'drop_oldest' or 'wait', not {on_overflow!r}")
+        wanted = frozenset([topics] if isinstance(topics, Topic) else topics)
+        with self._lock:
+            subscription = Subscription(
+                self,
+                wanted,
+                run_id,
+                size,
+                on_overflow,
+                notify,
+                name or f"subscriber-{next(self._numbers)}",
+                max_bytes,
+            )
+            self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def publish(self, topic: Topic, event: BusEvent) -> None:
+        """Give `event` to every subscription that wants it."""
+        for subscription in self._subscriptions:
+            if not subscription._wants(topic, event.run_id):
+                continue
+            overflow = subscription._put(event)
+            # Losing news of losses is not news.
+            if overflow is not None and topic is not Topic.OVERFLOW:
+                log.warning("%s is too slow and loses events", overflow.subscriber)
+                self.publish(
+                    Topic.OVERFLOW,
+                    BusEvent(Topic.OVERFLOW, overflow.run_id, payload=overflow),
+                )
+
+    def wants(self, topic: Topic, run_id: str) -> bool:
+        """Whether anybody listens: spares making events for nobody."""
+        return any(subscription._wants(topic, run_id) for subscription in self._subscriptions)
+
+    def close(self) -> None:
+        """Close every subscription."""
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def _remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)

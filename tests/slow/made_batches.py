@@ -1,0 +1,76 @@
+"""Batches for the store's tests, made as a sender would make them."""
+
+from __future__ import annotations
+
+from lanekit.slow.batches import Batch, episodes_batch, events_batch, steps_batch
+from lanekit.slow.proto import telemetry_pb2 as pb
+
+RUN = "run-1"
+STREAM = "stream-1"
+
+
+def a_step(seq: int, agent: str = "agent", worker: str = "worker") -> pb.Step:
+    """A step that can be told apart from every other of its stream by what is in it."""
+    return pb.Step(
+        worker_id=worker,
+        agent_id=agent,
+        episode=seq // 10,
+        step=seq % 10,
+        action_json=b"%d" % seq,
+        observation_json=b'{"seq": %d, "text": "\xc3\xa9"}' % seq,
+        reward=seq / 4,
+        wall_time_ns=1_000 + seq,
+    )
+
+
+def steps(
+    first_seq: int,
+    rows: int,
+    *,
+    run_id: str = RUN,
+    stream_id: str = STREAM,
+    agents: tuple[str, ...] = ("agent",),
+    worker: str = "worker",
+) -> Batch:
+    """Steps numbered `first_seq` on, the agents in turn."""
+    return steps_batch(
+        pb.PublishRunStepsRequest(
+            run_id=run_id,
+            stream_id=stream_id,
+            first_seq=first_seq,
+            steps=[
+                a_step(seq, agents[seq % len(agents)], worker)
+                for seq in range(first_seq, first_seq + rows)
+            ],
+        )
+    )
+
+
+def episodes(first_seq: int, rows: int, *, stream_id: str = STREAM, agent: str = "agent") -> Batch:
+    """Episodes numbered `first_seq` on."""
+    return episodes_batch(
+        pb.PublishRunEpisodesRequest(
+            run_id=RUN,
+            stream_id=stream_id,
+            first_seq=first_seq,
+            episodes=[
+                pb.Episode(agent_id=agent, episode=seq, episode_return=seq / 2, length=10)
+                for seq in range(first_seq, first_seq + rows)
+            ],
+        )
+    )
+
+
+def events(first_seq: int, *named: tuple[str, bytes], stream_id: str = STREAM) -> Batch:
+    """Events with these names and payloads, numbered `first_seq` on."""
+    return events_batch(
+        pb.PublishRunEventsRequest(
+            run_id=RUN,
+            stream_id=stream_id,
+            first_seq=first_seq,
+            events=[
+                pb.RunEvent(name=name, payload_json=payload, wall_time_ns=7_000 + index)
+                for index, (name, payload) in enumerate(named)
+            ],
+        )
+    )

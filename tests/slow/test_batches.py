@@ -1,0 +1,229 @@
+"""What may be stored, and what is refused with which words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_batches import a_step, episodes, events
+
+from lanekit.errors import InvalidEvent
+from lanekit.slow.batches import (
+    Kind,
+    check_run_id,
+    check_stream_id,
+    episodes_batch,
+    events_batch,
+    rows_to_steps,
+    steps_batch,
+)
+from lanekit.slow.limits import MAX_SEQ
+from lanekit.slow.proto import telemetry_pb2 as pb
+
+
+def request(**columns: object) -> pb.PublishRunStepsRequest:
+    fields = {"rows": 3, **columns}
+    return pb.PublishRunStepsRequest(
+        run_id="run",
+        stream_id="s",
+        first_seq=1,
+        columns=pb.StepColumns(**fields),  # type: ignore[arg-type]
+    )
+
+
+def row_request(*steps: pb.Step, first_seq: int = 1) -> pb.PublishRunStepsRequest:
+    return pb.PublishRunStepsRequest(
+        run_id="run", stream_id="s", first_seq=first_seq, steps=list(steps)
+    )
+
+
+@pytest.mark.parametrize("text", ["a", "0", "run-1_x.y", "A" * 128])
+def test_a_run_id_is_taken_as_it_is(text: str) -> None:
+    assert check_run_id(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ".", "..", "-x", "a/b", "../etc", "a b", "a\n", "é", "x' OR '1'='1", "a\0b", "A" * 129],
+)
+def test_a_run_id_that_could_mean_something_else_is_refused(text: str) -> None:
+    with pytest.raises(InvalidEvent, match="run id"):
+        check_run_id(text)
+    with pytest.raises(InvalidEvent, match="run id"):
+        steps_batch(
+            pb.PublishRunStepsRequest(run_id=text, stream_id="s", first_seq=1, steps=[a_step(1)])
+        )
+
+
+@pytest.mark.parametrize("text", ["", "a.b", "a/b", "x" * 65, "a\n"])
+def test_a_stream_id_that_could_mean_something_else_is_refused(text: str) -> None:
+    assert check_stream_id("0123_abc-DEF") == "0123_abc-DEF"
+    with pytest.raises(InvalidEvent, match="stream id"):
+        check_stream_id(text)
+
+
+def test_columns_are_taken_as_they_are() -> None:
+    asked = request(
+        episode=[1, 2, 3], reward=[1.0, math.nan, -2.5], names=["w"], worker_index=[0] * 3
+    )
+    batch = steps_batch(asked)
+    assert (batch.kind, batch.rows, batch.first_seq, batch.last_seq) == (Kind.STEPS, 3, 1, 3)
+    assert batch.nbytes > asked.ByteSize()
+    assert isinstance(batch.content, pb.StepColumns)
+    assert list(batch.content.episode) == [1, 2, 3]
+
+
+BAD_COLUMNS = [
+    ({"episode": [1, 2]}, "column episode must have 3 rows, or none; got 2"),
+    ({"action_json": [b"1"] * 4}, "column action_json must have 3 rows"),
+    ({"names": ["w"], "worker_index": [0, 1, 0]}, "worker_index points at name 1"),
+    ({"agent_index": [0, 0, 0]}, "agent_index points at name 0, but there are 0"),
+    ({"reward": [0.0, math.inf, 0.0]}, "row 1: reward must be finite"),
+    ({"reward": [0.0, 1.0, -math.inf]}, "row 2: reward must be finite"),
+    ({"action_json": [b"1", b"\xff", b"1"]}, "row 1: action_json must be UTF-8"),
+    # Two halves of one character, each in a row of its own, are not UTF-8 either.
+    ({"info_json": [b"", b'"\xc3', b'\xa9"']}, "row 1: info_json must be UTF-8"),
+    ({"seed_row": [0, 1], "seed": [7]}, "seed has 1 values, for 2 rows"),
+    ({"seed_row": [3], "seed": [7]}, "be below 3"),
+    ({"seed_row": [1, 1], "seed": [7, 8]}, "each once"),
+    ({"extra_row": [2, 1], "extra_json": [b"{}", b"{}"]}, "in order"),
+    ({"unknown_row": [0]}, "unknown_fields has 0 values"),
+    ({"names": ["x" * 257]}, "at most 256 bytes"),
+    ({"names": ["é" * 129]}, "at most 256 bytes; got 258"),
+    (
+        {"frame_row": [0], "frame": [pb.Frame(width=2, height=2, channels=3, pixels=b"0" * 11)]},
+        "2 x 2 x 3 and 11 bytes",
+    ),
+    (
+        {"frame_row": [0], "frame": [pb.Frame(width=2, height=2, channels=2, pixels=b"0" * 8)]},
+        "1, 3 or 4 channels",
+    ),
+    ({"frame_row": [0], "frame": [pb.Frame()]}, "a frame has"),
+    ({"rows": 0}, "at least one row"),
+]
+
+
+@pytest.mark.parametrize(("columns", "words"), BAD_COLUMNS, ids=[w for _, w in BAD_COLUMNS])
+def test_columns_that_can_not_be_stored_are_refused(columns: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidEvent, match=words):
+        steps_batch(request(**columns))
+
+
+def test_columns_with_a_column_of_a_newer_version_are_refused_instead_of_losing_it() -> None:
+    asked = request()
+    asked.columns.MergeFromString(b"\xf8\x3f\x01")  # field 1023, a varint
+    with pytest.raises(InvalidEvent, match="does not know"):
+        steps_batch(asked)
+
+
+@pytest.mark.parametrize("first_seq", [0, MAX_SEQ + 1, 2**63, 2**64 - 1])
+def test_numbers_outside_the_range_are_refused(first_seq: int) -> None:
+    with pytest.raises(InvalidEvent, match="numbered from 1 to"):
+        steps_batch(row_request(a_step(1), first_seq=first_seq))
+
+
+def test_the_last_number_is_still_taken() -> None:
+    assert steps_batch(row_request(a_step(1), first_seq=MAX_SEQ)).last_seq == MAX_SEQ
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**200])
+def test_a_number_that_does_not_fit_is_refused_before_it_is_sent(number: int) -> None:
+    with pytest.raises(ValueError, match="range"):
+        pb.Step(step=number)
+    with pytest.raises(ValueError, match="range"):
+        pb.StepColumns(episode=[number])
+
+
+def test_a_request_holds_columns_or_steps_but_not_both() -> None:
+    both = request()
+    both.steps.append(a_step(1))
+    with pytest.raises(InvalidEvent, match="got both"):
+        steps_batch(both)
+    with pytest.raises(InvalidEvent, match="got neither"):
+        steps_batch(row_request())
+
+
+BAD_STEPS = [
+    (pb.Step(reward=math.nan), "reward must be finite, or left out; got nan"),
+    (pb.Step(reward=math.inf), "reward must be finite"),
+    (pb.Step(action_json=b"{"), "action_json must be JSON"),
+    (pb.Step(action_json=b"NaN"), "action_json must be JSON"),
+    (pb.Step(observation_json=b"[1, 2"), "observation_json must be JSON"),
+    (pb.Step(info_json=b'"\xff"'), "info_json must be UTF-8"),
+    (pb.Step(extra_json=b"[" * 100_000), "extra_json must be JSON"),
+    (pb.Step(agent_id="x" * 300), "agent_id takes at most 256 bytes"),
+    (pb.Step(frame=pb.Frame(width=1, height=1, channels=3, pixels=b"12")), "a frame has"),
+]
+
+
+@pytest.mark.parametrize(("step", "words"), BAD_STEPS, ids=[w for _, w in BAD_STEPS])
+def test_a_step_that_can_not_be_stored_is_refused_with_its_row(step: pb.Step, words: str) -> None:
+    with pytest.raises(InvalidEvent, match=f"row 1: {words}"):
+        steps_batch(row_request(a_step(1), step))
+
+
+def test_episodes_and_events_are_checked_like_steps() -> None:
+    assert episodes(5, 3).last_seq == 7
+    assert events(2, ("run_started", b"{}")).kind is Kind.EVENTS
+
+    def bad_episode(**fields: object) -> None:
+        episode = pb.Episode(**fields)  # type: ignore[arg-type]
+        episodes_batch(
+            pb.PublishRunEpisodesRequest(run_id="r", stream_id="s", first_seq=1, episodes=[episode])
+        )
+
+    def bad_event(**fields: object) -> None:
+        event = pb.RunEvent(**fields)  # type: ignore[arg-type]
+        events_batch(
+            pb.PublishRunEventsRequest(run_id="r", stream_id="s", first_seq=1, events=[event])
+        )
+
+    with pytest.raises(InvalidEvent, match="episode_return must be finite"):
+        bad_episode(episode_return=math.nan)
+    with pytest.raises(InvalidEvent, match="info_json must be JSON"):
+        bad_episode(info_json=b"nope")
+    with pytest.raises(InvalidEvent, match="an event has a name"):
+        bad_event()
+    with pytest.raises(InvalidEvent, match="payload_json must be JSON"):
+        bad_event(name="x", payload_json=b"{'a': 1}")
+    with pytest.raises(InvalidEvent, match="at least one row; got none"):
+        events_batch(pb.PublishRunEventsRequest(run_id="r", stream_id="s", first_seq=1))
+
+
+json_texts = st.sampled_from([b"", b"null", b"0", b'"\xc3\xa9"', b'{"a": [1,  2]}', b"1e300"])
+int64s = st.integers(-(2**63), 2**63 - 1)
+made_steps = st.builds(
+    pb.Step,
+    worker_id=st.sampled_from(["", "w", "x"]),
+    agent_id=st.sampled_from(["", "w", "agent"]),
+    episode=int64s,
+    step=int64s,
+    action_json=json_texts,
+    observation_json=json_texts,
+    reward=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    terminated=st.booleans(),
+    truncated=st.booleans(),
+    info_json=json_texts,
+    render_hint_json=json_texts,
+    seed=st.none() | int64s,
+    wall_time_ns=int64s,
+    frame=st.none() | st.just(pb.Frame(width=1, height=2, channels=3, pixels=b"abcdef")),
+    extra_json=json_texts,
+)
+
+
+@given(st.lists(made_steps, min_size=1, max_size=6), st.lists(st.booleans(), min_size=6))
+def test_steps_come_back_from_columns_as_they_were(made: list[pb.Step], newer: list[bool]) -> None:
+    for step, is_newer in zip(made, newer, strict=False):
+        if is_newer:
+            step.MergeFromString(b"\xf8\x3f\x07")  # a field this version does not know
+    batch = steps_batch(row_request(*made))
+    assert isinstance(batch.content, pb.StepColumns)
+    for step in made:
+        step.run_id = "run"
+    assert rows_to_steps(batch.content, "run") == made
+    assert [
+        s.SerializeToString(deterministic=True) for s in rows_to_steps(batch.content, "run")
+    ] == [s.SerializeToString(deterministic=True) for s in made]
