@@ -3,7 +3,7 @@
 # limited-API wheel, which is what users get; free-threaded 3.14t gets its own, and is built from
 # source (once, cached) where it is missing.
 #
-# Tests of the C core alone, and the long fault tests, are left to `make test`. Free-threaded 3.14t has no
+# Tests of the C core alone, and those marked `once`, are left to `make test`. Free-threaded 3.14t has no
 # slow lane: grpcio has no wheel for it.
 #
 # usage: tools/test_pythons.sh [VERSION ...]      default: 3.11 3.12 3.13 3.14 3.14t
@@ -50,7 +50,7 @@ for version in "$@"; do
     "$venv/bin/python" -m pip install --quiet "${abi3}[slow,test]"
   fi
   echo "== Python tests, CPython $version"
-  "$venv/bin/python" -m pytest -q -m "not core and not faults"
+  "$venv/bin/python" -m pytest -q -m "not core and not once"
   results+=("$version: passed")
 done
 printf '%s\n' "${results[@]}"

@@ -501,7 +501,7 @@ def test_queries_are_answered_from_indexes(
 ) -> None:
     plan = [
         row[3]
-        for row in reader._connection().execute(
+        for row in reader.connection().execute(
             f"EXPLAIN QUERY PLAN {query}", (0,) * query.count("?")
         )
     ]
@@ -518,7 +518,7 @@ def test_every_query_that_is_really_made_uses_an_index(
     interleaved(store)
     store.append([episodes(1, 3), events(1, ("run_started", b""))])
     made: set[str] = set()
-    connection = reader._connection()
+    connection = reader.connection()
     connection.set_exec_trace(lambda _cursor, sql, _bindings: made.add(sql) or True)
     reader.steps(RUN, agent="a", last=1000)
     reader.steps(RUN, agent="a", episode=1)

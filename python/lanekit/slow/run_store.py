@@ -66,7 +66,7 @@ class RunStore:
         store = cls(os.fspath(path))
         try:
             with store_errors(path):
-                version = check_file(store._connection(), path)
+                version = check_file(store.connection(), path)
         except BaseException:
             store.close()
             raise
@@ -98,13 +98,13 @@ class RunStore:
         """The runs there are, newest first."""
         where = "" if include_archived else "WHERE NOT archived "
         with store_errors(self.path):
-            messages = select_runs(self._connection(), f"{where}ORDER BY run DESC")
+            messages = select_runs(self.connection(), f"{where}ORDER BY run DESC")
         return [RunRecord.from_message(message) for message in messages]
 
     def run(self, run_id: str) -> RunRecord:
         """One run as it is now, or `RunNotFound`."""
         with store_errors(self.path):
-            found = select_runs(self._connection(), "WHERE run_id = ?", (run_id,))
+            found = select_runs(self.connection(), "WHERE run_id = ?", (run_id,))
         if not found:
             raise self._not_found(run_id)
         return RunRecord.from_message(found[0])
@@ -113,7 +113,7 @@ class RunStore:
         """How many steps, episodes and events a run has."""
         with store_errors(self.path):
             row = (
-                self._connection()
+                self.connection()
                 .execute("SELECT steps, episodes, events FROM runs WHERE run_id = ?", (run_id,))
                 .fetchone()
             )
@@ -124,13 +124,13 @@ class RunStore:
     def agents(self, run_id: str) -> list[str]:
         """The agents that took steps or finished episodes, in alphabetical order."""
         with store_errors(self.path):
-            connection = self._connection()
+            connection = self.connection()
             rows = connection.execute(
                 "SELECT DISTINCT agent_id FROM tracks WHERE run = ?1 AND ("
                 " EXISTS (SELECT 1 FROM steps WHERE id BETWEEN track << 40"
                 " AND ((track + 1) << 40) - 1) OR EXISTS (SELECT 1 FROM episodes"
                 " WHERE id BETWEEN track << 40 AND ((track + 1) << 40) - 1)) ORDER BY agent_id",
-                (self._run_number(connection, run_id, Kind.STEPS)[0],),
+                (self.run_number(connection, run_id, Kind.STEPS)[0],),
             ).fetchall()
         return [str(agent_id) for (agent_id,) in rows]
 
@@ -207,8 +207,8 @@ class RunStore:
         """The recorded frames of a run, or of one agent or episode; pixels are read one by one."""
         chosen = Selection(agent, worker, episode)
         with store_errors(self.path):
-            connection = self._connection()
-            run, _ = self._run_number(connection, run_id, Kind.STEPS)
+            connection = self.connection()
+            run, _ = self.run_number(connection, run_id, Kind.STEPS)
             tracks = TrackTable(connection, run)
             ids: list[int] = []
             for bounds in id_ranges(connection, Kind.STEPS, run, tracks, chosen):
@@ -220,7 +220,7 @@ class RunStore:
                 ids += [row_id for (row_id,) in found]
             order = np.argsort(places(connection, Kind.STEPS, run, tracks, ids), kind="stable")
         return Frames(
-            self._connection, self.path, run_id, [ids[index] for index in order], tracks.names
+            self.connection, self.path, run_id, [ids[index] for index in order], tracks.names
         )
 
     # --- rows, to send --------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class RunStore:
         """
         pixels: dict[int, Row] = {}
         with store_errors(self.path):
-            connection = self._connection()
+            connection = self.connection()
             rows, tracks = self._page(
                 connection, Kind.STEPS, run_id, cursor, limit, max_bytes, frames
             )
@@ -263,7 +263,7 @@ class RunStore:
         """Episodes from position `cursor` on; see `step_columns`."""
         with store_errors(self.path):
             rows, tracks = self._page(
-                self._connection(), Kind.EPISODES, run_id, cursor, limit, max_bytes
+                self.connection(), Kind.EPISODES, run_id, cursor, limit, max_bytes
             )
         return [episode_answer(row, run_id, tracks) for row in rows], cursor + len(rows)
 
@@ -273,7 +273,7 @@ class RunStore:
         """Log events from position `cursor` on; see `step_columns`."""
         with store_errors(self.path):
             rows, tracks = self._page(
-                self._connection(), Kind.EVENTS, run_id, cursor, limit, max_bytes
+                self.connection(), Kind.EVENTS, run_id, cursor, limit, max_bytes
             )
         return [event_answer(row, run_id, tracks) for row in rows], cursor + len(rows)
 
@@ -281,13 +281,13 @@ class RunStore:
         """The runs that changed after a revision, the latest change last."""
         with store_errors(self.path):
             return select_runs(
-                self._connection(), "WHERE revision > ? ORDER BY revision", (after_revision,)
+                self.connection(), "WHERE revision > ? ORDER BY revision", (after_revision,)
             )
 
-    # --- within ---------------------------------------------------------------------------------
+    # --- for other questions ----------------------------------------------------------------------
 
-    def _connection(self) -> apsw.Connection:
-        """This thread's connection."""
+    def connection(self) -> apsw.Connection:
+        """This thread's own connection, which can only read, for plain SQL."""
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if self._closed:
             raise StoreError(f"{self.path}: this reader was closed; open it again")
@@ -298,12 +298,7 @@ class RunStore:
             self._local.connection = connection
         return connection
 
-    def _not_found(self, run_id: str) -> RunNotFound:
-        return RunNotFound(
-            f"run {run_id!r} is not in {self.path}; `lanekit runs` lists those there"
-        )
-
-    def _run_number(self, connection: apsw.Connection, run_id: str, kind: Kind) -> tuple[int, int]:
+    def run_number(self, connection: apsw.Connection, run_id: str, kind: Kind) -> tuple[int, int]:
         """A run's number in the store, and how many rows of a kind it has."""
         row = connection.execute(
             f"SELECT run, {kind.value} FROM runs WHERE run_id = ?", (run_id,)
@@ -312,12 +307,19 @@ class RunStore:
             raise self._not_found(run_id)
         return row[0], row[1]
 
+    # --- within ----------------------------------------------------------------------------------
+
+    def _not_found(self, run_id: str) -> RunNotFound:
+        return RunNotFound(
+            f"run {run_id!r} is not in {self.path}; `lanekit runs` lists those there"
+        )
+
     def _select(
         self, kind: Kind, run_id: str, chosen: Selection
     ) -> tuple[list[Row], dict[int, TrackName]]:
         with store_errors(self.path):
-            connection = self._connection()
-            run, total = self._run_number(connection, run_id, kind)
+            connection = self.connection()
+            run, total = self.run_number(connection, run_id, kind)
             rows, tracks = select(connection, kind, run, total, chosen)
         return rows, tracks.names
 
@@ -333,7 +335,7 @@ class RunStore:
     ) -> tuple[list[Row], dict[int, TrackName]]:
         if cursor < 0 or limit < 1:
             raise ValueError(f"cursor must be at least 0 and limit 1, got {cursor} and {limit}")
-        run, total = self._run_number(connection, run_id, kind)
+        run, total = self.run_number(connection, run_id, kind)
         windows = read_windows(connection, kind, run, cursor, min(total, cursor + limit))
         # After the windows, so that it knows their tracks.
         tracks = TrackTable(connection, run)

@@ -1,0 +1,1 @@
+"""A run for other tools: one module per format, each with ``write(source, directory)``."""

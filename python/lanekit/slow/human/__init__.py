@@ -1,0 +1,1 @@
+"""A human at the controls: one step at a time, recorded like any other run."""
