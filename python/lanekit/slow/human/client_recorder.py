@@ -32,7 +32,7 @@ class ClientRecorder:
         line = to_line(record)
         if len(line) > MAX_LINE_BYTES:
             raise InvalidEvent(f"a record of {len(line):,} bytes; at most {MAX_LINE_BYTES:,} fit")
-        self._client._write(line.decode())
+        self._client.write_line(line.decode())
 
     def close(self) -> None:
         """Wait for the daemon to have everything. Raises if it has not, or took not all of it."""

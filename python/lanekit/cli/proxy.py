@@ -1,0 +1,93 @@
+"""``lanekit proxy``: run a worker and publish what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lanekit.cli.connection import add_connection_arguments
+from lanekit.errors import TelemetryError
+
+NAME = "proxy"
+HELP = "Run a worker (or read lines from stdin) and publish the telemetry it prints."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--run", dest="run_id", metavar="RUN", help="the run's id")
+    what.add_argument(
+        "--adopt",
+        metavar="SPOOL",
+        help="take over the spool of a proxy that died, and its worker if that still lives",
+    )
+    add_connection_arguments(parser)
+    parser.add_argument("--spool", metavar="DIR", help="where to keep what is not acknowledged")
+    parser.add_argument("--worker", metavar="ID", default="", help="the worker's id")
+    parser.add_argument(
+        "--mirror-frames", action="store_true", help="show frames found in steps on the fast lane"
+    )
+    parser.add_argument(
+        "--fsync", action="store_true", help="a power cut loses nothing that was taken in"
+    )
+    parser.add_argument(
+        "--require-run", action="store_true", help="refuse a run the daemon does not know"
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long to wait for the daemon after the worker's end (default %(default)s)",
+    )
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="program and arguments"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the proxy.
+
+    The status is the worker's own (128 + n for signal n); 75 if events are left in the spool
+    because the daemon is away, 76 if because it refuses them.
+    """
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if args.adopt and (command or args.spool or args.worker):
+        print("lanekit proxy: --adopt takes no command, --spool or --worker", file=sys.stderr)
+        return 2
+    if not args.adopt and not command and sys.stdin.isatty():
+        print(
+            "lanekit proxy: name the worker's command after --, or pipe its output here",
+            file=sys.stderr,
+        )
+        return 2
+    from lanekit.slow.endpoint import read_token
+    from lanekit.slow.proxy import TrainerTelemetryProxy
+
+    try:
+        options = {
+            "target": args.daemon,
+            "mirror_frames": args.mirror_frames,
+            "fsync": args.fsync,
+            "token": None if args.token_file is None else read_token(args.token_file),
+            "ca_file": args.tls_ca,
+            "insecure": args.insecure_loopback,
+            "drain_timeout": args.drain_timeout,
+        }
+        if args.adopt:
+            proxy = TrainerTelemetryProxy.adopt(args.adopt, **options)
+        else:
+            proxy = TrainerTelemetryProxy(
+                args.run_id,
+                spool=args.spool,
+                worker_id=args.worker,
+                command=command,
+                stdin=None if command else sys.stdin.fileno(),
+                require_run=args.require_run,
+                **options,
+            )
+    except ValueError as error:
+        raise TelemetryError(str(error)) from error
+    if command and not args.spool:
+        print(f"lanekit: the worker's output is kept in {proxy.spool.directory}", file=sys.stderr)
+    return proxy.run()

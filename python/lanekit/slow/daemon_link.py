@@ -1,0 +1,387 @@
+"""A sender's connection: what is to be sent goes out, acknowledgements and commands come back.
+
+A *session* begins with RegisterWorker, which says what is committed already, and lasts until any of
+its calls ends. Then everything not acknowledged is sent again in the next session, for as long as
+it takes. What the daemon refuses for good ends that: the link reports it and sends no more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from lanekit.slow.endpoint import token_metadata
+from lanekit.slow.journal_reader import Request
+from lanekit.slow.limits import HEARTBEAT_INTERVAL, SEND_WINDOW
+from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.spool import KINDS, Spool
+
+WINDOW_BYTES = 32 * 2**20
+"""Sent ahead of acknowledgements in all; a batch that is larger goes alone."""
+_SERVICE = "/lanekit.telemetry.v1.TrainerService/"
+_METHODS = {
+    "steps": _SERVICE + "PublishRunSteps",
+    "episodes": _SERVICE + "PublishRunEpisodes",
+    "events": _SERVICE + "PublishRunEvents",
+}
+_REFUSALS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.ALREADY_EXISTS,
+}
+"""Answers that the same request would get again."""
+_ATTEMPTS = 3
+"""How often a request is tried again all the same: a daemon may just have been replaced."""
+_CREDENTIALS = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+
+Command = tuple[int, str]
+"""A command's number, and "pause", "resume" or "stop"."""
+
+
+class Lane:
+    """The requests of one kind: those not acknowledged, and of them those not sent yet."""
+
+    def __init__(self, guard: threading.Lock) -> None:
+        self.unacknowledged: deque[Request] = deque()
+        self.unsent: deque[Request] = deque()
+        self.acknowledged = 0
+        self.ready = threading.Condition(guard)
+
+
+class Session:
+    """The calls of one connection."""
+
+    def __init__(self, guard: threading.Lock) -> None:
+        self.changed = threading.Condition(guard)
+        self.over = False
+        self.error: grpc.RpcError | None = None
+        self.calls: dict[str, Any] = {}
+
+
+class DaemonLink:
+    """Sends requests until they are acknowledged."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        channel: grpc.Channel,
+        *,
+        token: str | None = None,
+        require_run: bool = False,
+        worker_pid: int | None = None,
+        on_acknowledged: Callable[[], None],
+        on_command: Callable[[Command], bool] | None = None,
+        vital_signs: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        report: Callable[[str], None],
+    ) -> None:
+        self._spool = spool
+        self._channel = channel
+        self._metadata = token_metadata(token)
+        self._require_run = require_run
+        self._worker_pid = worker_pid
+        self._on_acknowledged = on_acknowledged
+        self._on_command = on_command
+        self._vital_signs = vital_signs
+        self._report = report
+        self._guard = threading.Lock()
+        self._lanes = {kind: Lane(self._guard) for kind in KINDS}
+        self._bytes = 0
+        self._session: Session | None = None
+        self._stopping = threading.Event()
+        self._command_guard = threading.Lock()
+        self._commands: deque[Command] = deque()
+        self._delivered = 0
+        self._acknowledgements = 0
+        self._away = ""
+        self.refused: str | None = None
+        """Why the daemon will not take what is next, if so."""
+        self._thread = threading.Thread(target=self._run, name="lanekit-link", daemon=True)
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._thread.start()
+
+    def has_room(self) -> bool:
+        """Tell whether another request of any kind may be handed over."""
+        with self._guard:
+            if self._bytes >= WINDOW_BYTES:
+                return False
+            return all(len(lane.unacknowledged) < SEND_WINDOW for lane in self._lanes.values())
+
+    def put(self, request: Request) -> None:
+        """Take a request; what is committed already is recognised here."""
+        lane = self._lanes[request.kind]
+        with self._guard:
+            if request.last_seq <= lane.acknowledged:
+                return
+            lane.unacknowledged.append(request)
+            lane.unsent.append(request)
+            self._bytes += len(request.data)
+            lane.ready.notify()
+            if self._session is not None and request.kind not in self._session.calls:
+                self._session.changed.notify_all()
+
+    def acknowledged(self) -> dict[str, int]:
+        """Return the highest number committed of each kind."""
+        with self._guard:
+            return {kind: lane.acknowledged for kind, lane in self._lanes.items()}
+
+    def close(self) -> None:
+        """End the calls and the threads. What is not acknowledged stays in the spool."""
+        self._stopping.set()
+        with self._guard:
+            if self._session is not None:
+                self._session.over = True
+                self._session.changed.notify_all()
+        self._channel.close()
+        self._thread.join()
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        delay, futile = 0.1, 0
+        while not self._stopping.is_set() and self.refused is None:
+            before = self._acknowledgements
+            began = time.monotonic()
+            error = self._hold_session()
+            if self._stopping.is_set() or self.refused is not None:
+                return
+            code = error.code() if error is not None else None
+            if self._acknowledgements != before:
+                futile = 0
+            if code in _REFUSALS:
+                futile += 1
+                if futile > _ATTEMPTS:
+                    self._refuse(error)
+                    return
+            if self._acknowledgements != before or time.monotonic() - began > 2.0:
+                delay = 0.1
+            self._say_away(error)
+            longest = 5.0 if code in _CREDENTIALS else 2.0
+            self._stopping.wait(delay * random.uniform(0.5, 1.0))
+            delay = min(2 * delay, longest)
+
+    def _hold_session(self) -> grpc.RpcError | None:
+        """Connect, and stay until a call ends; return its error."""
+        try:
+            response = self._register()
+        except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
+            return error if isinstance(error, grpc.RpcError) else None
+        session = Session(self._guard)
+        if not self._resume_from(response, session):
+            return None
+        if self._away:
+            self._away = ""
+            self._report("the daemon is there again")
+        threads = [self._open(session, "heartbeat")]
+        with self._guard:
+            while not session.over:
+                missing = [k for k in KINDS if self._lanes[k].unsent and k not in session.calls]
+                if missing:
+                    session.calls[missing[0]] = None
+                    self._guard.release()
+                    try:
+                        threads.append(self._open(session, missing[0]))
+                    finally:
+                        self._guard.acquire()
+                else:
+                    session.changed.wait()
+            self._session = None
+            for lane in self._lanes.values():
+                lane.ready.notify_all()
+            calls = [call for call in session.calls.values() if call is not None]
+        for call in calls:
+            call.cancel()
+        for thread in threads:
+            thread.join()
+        return session.error
+
+    def _register(self) -> pb.RegisterWorkerResponse:
+        method = self._channel.unary_unary(
+            _SERVICE + "RegisterWorker",
+            request_serializer=pb.RegisterWorkerRequest.SerializeToString,
+            response_deserializer=pb.RegisterWorkerResponse.FromString,
+        )
+        request = pb.RegisterWorkerRequest(
+            run_id=self._spool.run_id,
+            stream_id=self._spool.stream_id,
+            worker_id=self._spool.worker_id,
+            pid=self._worker_pid if self._worker_pid is not None else os.getpid(),
+            host=socket.gethostname(),
+            spool_directory=str(self._spool.directory),
+            require_run=self._require_run,
+        )
+        response: pb.RegisterWorkerResponse = method(request, timeout=10, metadata=self._metadata)
+        return response
+
+    def _resume_from(self, response: pb.RegisterWorkerResponse, session: Session) -> bool:
+        """Go on after what the daemon has; False if it has less than it said once."""
+        committed = {
+            "steps": response.committed_steps,
+            "episodes": response.committed_episodes,
+            "events": response.committed_events,
+        }
+        with self._guard:
+            for kind, lane in self._lanes.items():
+                kept = max(lane.acknowledged, self._spool.checkpoint.next_seq[kind] - 1)
+                if committed[kind] < kept:
+                    self.refused = (
+                        f"the daemon has only {committed[kind]} {kind} of stream "
+                        f"{self._spool.stream_id}, but had acknowledged {kept}: its store was "
+                        "replaced, or lost its newest part. Bring the old store back, or send the "
+                        "rest as a new stream from another spool directory"
+                    )
+                    break
+                self._acknowledge(lane, committed[kind])
+                lane.unsent = deque(lane.unacknowledged)
+            else:
+                self._session = session
+        if self.refused is not None:
+            self._report(self.refused)
+            self._on_acknowledged()
+            return False
+        self._on_acknowledged()
+        return True
+
+    def _open(self, session: Session, kind: str) -> threading.Thread:
+        """Begin one call; a thread reads what comes back."""
+        method: Any
+        if kind == "heartbeat":
+            method = self._channel.stream_stream(
+                _SERVICE + "Heartbeat",
+                request_serializer=pb.HeartbeatRequest.SerializeToString,
+                response_deserializer=pb.HeartbeatResponse.FromString,
+            )
+            requests: Iterator[Any] = self._heartbeats(session)
+        else:
+            method = self._channel.stream_stream(
+                _METHODS[kind],
+                request_serializer=None,
+                response_deserializer=pb.PublishAck.FromString,
+            )
+            requests = self._requests(session, self._lanes[kind])
+        thread = threading.Thread(
+            target=self._listen,
+            args=(session, kind, method, requests),
+            name=f"lanekit-{kind}",
+            daemon=True,
+        )
+        thread.start()
+        return thread
+
+    def _listen(self, session: Session, kind: str, method: Any, requests: Iterator[Any]) -> None:
+        error: grpc.RpcError | None = None
+        try:
+            call = method(requests, metadata=self._metadata)
+            with self._guard:
+                session.calls[kind] = call
+                over = session.over
+            if over:
+                call.cancel()
+            for response in call:
+                if kind == "heartbeat":
+                    self._take_command(response)
+                else:
+                    with self._guard:
+                        self._acknowledge(self._lanes[kind], response.committed_seq)
+                    self._on_acknowledged()
+        except grpc.RpcError as ended:
+            error = ended
+        except ValueError:
+            pass  # the channel was closed
+        with self._guard:
+            if not session.over:
+                session.over, session.error = True, error
+                session.changed.notify_all()
+
+    def _requests(self, session: Session, lane: Lane) -> Iterator[bytes]:
+        while True:
+            with self._guard:
+                while not lane.unsent and not session.over:
+                    lane.ready.wait()
+                if session.over:
+                    return
+                request = lane.unsent.popleft()
+            yield request.data
+
+    def _acknowledge(self, lane: Lane, committed: int) -> None:
+        if committed > lane.acknowledged:
+            lane.acknowledged = committed
+            self._acknowledgements += 1
+        while lane.unacknowledged and lane.unacknowledged[0].last_seq <= committed:
+            self._bytes -= len(lane.unacknowledged.popleft().data)
+
+    # --- heartbeats and commands ------------------------------------------------------------------
+
+    def _heartbeats(self, session: Session) -> Iterator[pb.HeartbeatRequest]:
+        while True:
+            self._deliver_commands()
+            rejected, spooled = self._vital_signs()
+            yield pb.HeartbeatRequest(
+                run_id=self._spool.run_id,
+                stream_id=self._spool.stream_id,
+                delivered_command_id=self._delivered,
+                rejected_lines=rejected,
+                spooled_bytes=spooled,
+            )
+            with self._guard:
+                session.changed.wait_for(lambda: session.over, HEARTBEAT_INTERVAL)
+                if session.over:
+                    return
+
+    def _take_command(self, response: pb.HeartbeatResponse) -> None:
+        if response.HasField("command"):
+            name = pb.ControlAction.Name(response.command.action)
+            action = name.removeprefix("CONTROL_ACTION_").lower()
+            with self._command_guard:
+                newest = self._commands[-1][0] if self._commands else self._delivered
+                if response.command.command_id > newest:
+                    self._commands.append((response.command.command_id, action))
+            self._deliver_commands()
+
+    def _deliver_commands(self) -> None:
+        """Hand commands to the worker in order; one it can not take waits for the next beat."""
+        while True:
+            with self._command_guard:
+                if not self._commands:
+                    return
+                command = self._commands[0]
+                if self._on_command is not None and not self._on_command(command):
+                    return
+                self._commands.popleft()
+                self._delivered = command[0]
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def _say_away(self, error: grpc.RpcError | None) -> None:
+        """Say once that events are kept here, and why."""
+        reason = "it ended the call" if error is None else f"{error.code().name}: {error.details()}"
+        code = reason.split(":")[0]
+        if self._away != code:
+            self._away = code
+            self._report(
+                f"the daemon does not take events now ({reason}); they are kept in "
+                f"{self._spool.directory} and sent later"
+            )
+
+    def _refuse(self, error: grpc.RpcError | None) -> None:
+        reason = "it ended the call" if error is None else f"{error.code().name}: {error.details()}"
+        self.refused = (
+            f"the daemon refuses this stream's events ({reason}); nothing more is sent. They are "
+            f"kept in {self._spool.directory}; once the cause is removed, "
+            f"`lanekit proxy --adopt {self._spool.directory}` sends them"
+        )
+        self._report(self.refused)
+        self._on_acknowledged()

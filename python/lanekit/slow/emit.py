@@ -1,0 +1,265 @@
+"""What a worker prints so that its run is recorded: one JSON object per line on stdout.
+
+    from lanekit.slow import emit
+
+    emit.run_started()
+    emit.step(0, 0, action=1, observation=observation, reward=1.0)
+    emit.episode(0, episode_return=23.0, length=23, terminated=True)
+    emit.run_completed()
+
+Standard library only; numpy's scalars and arrays are taken as they are. Each line is one write and
+is flushed. Lines may come from several threads, and from processes that were forked off.
+
+NaN and infinity are written as Python's json writes them (``NaN``), which is not JSON: such a line
+is counted and kept in the proxy's reject file, not in the store.
+
+When the reader is gone, emitting raises ``BrokenPipeError``, as any print does.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, TextIO
+
+__all__ = [
+    "Emitter",
+    "episode",
+    "event",
+    "heartbeat",
+    "run_completed",
+    "run_failed",
+    "run_started",
+    "step",
+]
+
+
+class Emitter:
+    """Writes telemetry lines to a stream: `sys.stdout`, whatever it is then, if none is given."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._forked = False
+        _EMITTERS.add(self)
+
+    def step(
+        self,
+        episode_index: int,
+        step_index: int,
+        *,
+        reward: Any = None,
+        action: Any = None,
+        observation: Any = None,
+        terminated: Any = False,
+        truncated: Any = False,
+        info: Any = None,
+        render_hint: Any = None,
+        seed: int | None = None,
+        frame: Any = None,
+        agent_id: str | int | None = None,
+        worker_id: str | int | None = None,
+    ) -> None:
+        """Report one step. What is None is left out. `frame`: uint8, (h, w) or (h, w, c)."""
+        line: dict[str, Any] = {
+            "event_type": "step",
+            "episode_index": episode_index,
+            "step_index": step_index,
+        }
+        if action is not None:
+            line["action"] = action
+        if observation is not None:
+            line["observation"] = observation
+        if reward is not None:
+            line["reward"] = reward
+        if terminated:
+            line["terminated"] = True
+        if truncated:
+            line["truncated"] = True
+        if info is not None:
+            line["info"] = info
+        if render_hint is not None:
+            line["render_hint"] = render_hint
+        if frame is not None:
+            line["frame"] = encode_frame(frame)
+        self._finish(line, seed, agent_id, worker_id)
+
+    def episode(
+        self,
+        episode_index: int,
+        *,
+        episode_return: Any = None,
+        length: int | None = None,
+        terminated: Any = False,
+        truncated: Any = False,
+        seed: int | None = None,
+        info: Any = None,
+        agent_id: str | int | None = None,
+        worker_id: str | int | None = None,
+    ) -> None:
+        """Report a finished episode."""
+        line: dict[str, Any] = {"event_type": "episode", "episode_index": episode_index}
+        if episode_return is not None:
+            line["return"] = episode_return
+        if length is not None:
+            line["length"] = length
+        if terminated:
+            line["terminated"] = True
+        if truncated:
+            line["truncated"] = True
+        if info is not None:
+            line["info"] = info
+        self._finish(line, seed, agent_id, worker_id)
+
+    def event(self, name: str, /, **payload: Any) -> None:
+        """Report anything that happens once."""
+        line: dict[str, Any] = {"event": name}
+        if payload:
+            line["payload"] = payload
+        self._finish(line, None, None, None)
+
+    def run_started(self, **payload: Any) -> None:
+        """Tell that training begins, e.g. with its configuration."""
+        self.event("run_started", **payload)
+
+    def heartbeat(self, **payload: Any) -> None:
+        """Tell that the worker is alive while it has no step to report."""
+        self.event("heartbeat", **payload)
+
+    def run_completed(self, **payload: Any) -> None:
+        """Tell that training reached its end."""
+        self.event("run_completed", **payload)
+
+    def run_failed(self, error: object, **payload: Any) -> None:
+        """Tell that training failed, and why."""
+        if isinstance(error, BaseException):
+            error = f"{type(error).__name__}: {error}"
+        self.event("run_failed", error=str(error), **payload)
+
+    def _finish(
+        self,
+        line: dict[str, Any],
+        seed: int | None,
+        agent_id: str | int | None,
+        worker_id: str | int | None,
+    ) -> None:
+        if seed is not None:
+            line["seed"] = seed
+        if agent_id is not None:
+            line["agent_id"] = str(agent_id)
+        if worker_id is not None:
+            line["worker_id"] = str(worker_id)
+        line["time_ns"] = time.time_ns()
+        self._write(_encode(line) + "\n")
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            stream = sys.stdout if self._stream is None else self._stream
+            raw = getattr(stream, "buffer", None)
+            if raw is None:
+                stream.write(text)
+                stream.flush()
+                return
+            stream.flush()  # prints before this line stay before it
+            if not self._forked:
+                raw.write(text.encode())
+                raw.flush()
+                return
+            # Processes share the pipe, and it takes only short lines in one piece. Record locks
+            # belong to a process, so they keep the lines of parent and children apart.
+            locked = _lock(raw, fcntl.LOCK_EX)
+            try:
+                raw.write(text.encode())
+                raw.flush()
+            finally:
+                if locked:
+                    _lock(raw, fcntl.LOCK_UN)
+
+
+def _lock(file: Any, operation: int) -> bool:
+    try:
+        fcntl.lockf(file, operation)
+    except OSError:  # not every stream can be locked
+        return False
+    return True
+
+
+def encode_frame(frame: Any) -> dict[str, Any]:
+    """Return what a line holds of a frame: a uint8 array (or buffer) of 2 or 3 dimensions."""
+    if not isinstance(frame, memoryview) and hasattr(frame, "__array__"):
+        import numpy  # an array is here, so numpy is too
+
+        frame = numpy.ascontiguousarray(frame)
+    view = memoryview(frame)
+    if view.format != "B" or view.ndim not in (2, 3):
+        raise ValueError(
+            "a frame is a uint8 array of shape (height, width) or (height, width, channels); got "
+            f"format {view.format!r}, {view.ndim} dimensions"
+        )
+    assert view.shape is not None
+    channels = view.shape[2] if view.ndim == 3 else 1
+    if channels not in (1, 3, 4) or 0 in view.shape:
+        raise ValueError(
+            f"a frame has 1, 3 or 4 channels and is not empty; got shape {tuple(view.shape)}"
+        )
+    return {
+        "width": view.shape[1],
+        "height": view.shape[0],
+        "channels": channels,
+        "pixels": base64.b64encode(
+            view.cast("B") if view.c_contiguous else view.tobytes()
+        ).decode(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return what json does not know as something it does."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars, torch's tensors
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return list(value)
+    raise TypeError(
+        f"{type(value).__name__} can not be written as JSON; convert it to numbers, text, lists "
+        "and dicts"
+    )
+
+
+_encode: Callable[[Any], str] = json.JSONEncoder(default=_plain, separators=(",", ":")).encode
+
+_EMITTERS: weakref.WeakSet[Emitter] = weakref.WeakSet()
+_held: list[Emitter] = []
+
+
+def _before_fork() -> None:
+    # No line is half written while the process is copied.
+    _held[:] = list(_EMITTERS)
+    for emitter in _held:
+        emitter._lock.acquire()
+        emitter._forked = True
+
+
+def _after_fork() -> None:
+    for emitter in _held:
+        emitter._lock.release()
+    _held.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+_default = Emitter()
+step = _default.step
+episode = _default.episode
+event = _default.event
+run_started = _default.run_started
+heartbeat = _default.heartbeat
+run_completed = _default.run_completed
+run_failed = _default.run_failed

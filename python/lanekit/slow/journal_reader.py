@@ -1,0 +1,245 @@
+"""Reads a journal once, in order: events become requests, prints and rejects go to their files.
+
+Owned by one thread. Everything counted here (events of each kind, sizes of the files) is a function
+of the journal's bytes alone, so that a sender restarted at a checkpoint counts on as if nothing
+had happened. That is also why the two files are cut back to the checkpoint's sizes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lanekit.slow.limits import MAX_LINE_BYTES, SEND_BATCH_ROWS
+from lanekit.slow.lines import TOO_LONG, LineParser, Parsed, StepLine
+from lanekit.slow.publish_requests import RequestBuilder
+from lanekit.slow.spool import Checkpoint, Spool
+
+READ_BYTES = 2**19
+"""Most bytes taken from the journal at once; about two batches of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A batch, serialised."""
+
+    kind: str
+    first_seq: int
+    last_seq: int
+    data: bytes
+
+
+class JournalReader:
+    """Turns a spool's journal into numbered requests."""
+
+    def __init__(
+        self, spool: Spool, on_frames: Callable[[list[StepLine]], None] | None = None
+    ) -> None:
+        self._journal = spool.journal
+        self._parser = LineParser(spool.run_id)
+        self._builder = RequestBuilder(spool.run_id, spool.stream_id, spool.worker_id)
+        self._on_frames = on_frames
+        self._log = AsideFile(spool.directory / "worker.log", spool.checkpoint.log_size)
+        self._rejects = AsideFile(spool.directory / "rejects.jsonl", spool.checkpoint.reject_size)
+        self.position = replace(spool.checkpoint, finished=False)
+        """Where the reader is, at a line's end; a checkpoint once all before is acknowledged."""
+        self._next_seq = dict(self.position.next_seq)
+        self._rejected = self.position.rejected
+        self._read_at = spool.checkpoint.offset
+        self._carry: list[bytes] = []
+        self._carry_size = 0
+        self._too_long: _LongLine | None = None
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the journal that wait to be read."""
+        return self._journal.readable - self._read_at
+
+    @property
+    def rejected(self) -> int:
+        """Lines rejected so far."""
+        return self._rejected
+
+    def read(self) -> Iterator[Request]:
+        """Read on; yields the requests of the lines that became complete.
+
+        To be exhausted before anything else is done: `position` moves at its end. A full disk
+        raises ``OSError`` before the first request, and the same bytes are read again next time.
+        """
+        piece = self._journal.read(self._read_at, READ_BYTES)
+        cut = piece.rfind(b"\n") + 1
+        if self._too_long is not None:
+            cut = piece.find(b"\n") + 1
+            self._skip(piece[:cut] if cut else piece, bool(cut))
+            return
+        if not cut:
+            self._carry.append(piece)
+            self._carry_size += len(piece)
+            self._read_at += len(piece)
+            if self._carry_size > MAX_LINE_BYTES:
+                self._begin_long_line()
+            return
+        chunk = b"".join((*self._carry, piece[:cut])) if self._carry else piece[:cut]
+        parsed = self._parser.parse(chunk, self.position.offset)
+        self._put_aside(parsed)
+        rest = piece[cut:]
+        self._carry, self._carry_size = ([rest] if rest else []), len(rest)
+        self._read_at += len(piece)
+        yield from self._requests(parsed)
+        self._move_to(self.position.offset + len(chunk))
+        if self._on_frames is not None and parsed.steps:
+            self._on_frames(parsed.steps)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close()
+        self._rejects.close()
+
+    def _requests(self, parsed: Parsed) -> Iterator[Request]:
+        arrival = time.time_ns()
+        rows = parsed.steps
+        if rows:
+            size = math.ceil(len(rows) / math.ceil(len(rows) / SEND_BATCH_ROWS))
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                extras = parsed.step_extras and {
+                    i - start: extra
+                    for i, extra in parsed.step_extras.items()
+                    if start <= i < start + size
+                }
+                seq = self._next_seq["steps"]
+                yield self._number(
+                    "steps", len(part), self._builder.steps(part, extras, seq, arrival)
+                )
+        for start in range(0, len(parsed.episodes), SEND_BATCH_ROWS):
+            episodes = parsed.episodes[start : start + SEND_BATCH_ROWS]
+            seq = self._next_seq["episodes"]
+            data = self._builder.episodes(episodes, seq, arrival)
+            yield self._number("episodes", len(episodes), data)
+        for start in range(0, len(parsed.events), SEND_BATCH_ROWS):
+            events = parsed.events[start : start + SEND_BATCH_ROWS]
+            seq = self._next_seq["events"]
+            yield self._number("events", len(events), self._builder.events(events, seq, arrival))
+
+    def _number(self, kind: str, rows: int, data: bytes) -> Request:
+        first = self._next_seq[kind]
+        self._next_seq[kind] = first + rows
+        return Request(kind, first, first + rows - 1, data)
+
+    def _put_aside(self, parsed: Parsed) -> None:
+        if parsed.prints:
+            self._log.write(b"".join(parsed.prints))
+        if parsed.rejected:
+            lines = []
+            for reject in parsed.rejected:
+                head = _reject_head(reject.offset, reject.reason)
+                lines.append(head + base64.b64encode(reject.line) + b'"}\n')
+            try:
+                self._rejects.write(b"".join(lines))
+            except OSError:
+                self._log.forget()  # all of this is read, and written, again
+                raise
+            self._rejected += len(lines)
+
+    def _move_to(self, offset: int) -> None:
+        self._log.keep()
+        self._rejects.keep()
+        self.position = Checkpoint(
+            offset=offset,
+            next_seq=dict(self._next_seq),
+            log_size=self._log.size,
+            reject_size=self._rejects.size,
+            rejected=self._rejected,
+        )
+
+    # A line beyond the limit is never whole in memory: it streams into the file where it ends up.
+
+    def _begin_long_line(self) -> None:
+        head = b"".join(self._carry)
+        if head.startswith(b'{"'):
+            self._too_long = _LongReject(self._rejects, self.position.offset)
+        else:
+            self._too_long = _LongLine(self._log)
+        self._read_at -= self._carry_size
+        self._carry, self._carry_size = [], 0
+
+    def _skip(self, part: bytes, ends: bool) -> None:
+        assert self._too_long is not None
+        self._too_long.write(part, ends)
+        self._read_at += len(part)
+        if ends:
+            self._rejected += isinstance(self._too_long, _LongReject)
+            self._too_long = None
+            self._move_to(self._read_at)
+
+
+class AsideFile:
+    """A file beside the journal that grows with it, and is cut back where the reader begins."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._file, size)
+        self.size = self._kept = size
+
+    def write(self, data: bytes) -> None:
+        """Add `data`, or raise and be as before."""
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._file, data[written:], self.size + written)
+        self.size += written
+
+    def keep(self) -> None:
+        """Make what was added final."""
+        self._kept = self.size
+
+    def forget(self) -> None:
+        """Take back what was added since `keep`; the next write overwrites it."""
+        self.size = self._kept
+
+    def close(self) -> None:
+        """Close the file, without what is not complete."""
+        os.ftruncate(self._file, self._kept)
+        os.close(self._file)
+
+
+class _LongLine:
+    """A print that is longer than a line may be: it goes to the log as it comes."""
+
+    def __init__(self, file: AsideFile) -> None:
+        self._file = file
+
+    def write(self, part: bytes, ends: bool) -> None:
+        """Add a part; with the last one comes the line end."""
+        self._file.write(part)
+
+
+class _LongReject(_LongLine):
+    """A line that claims to be telemetry and is too long, in base64."""
+
+    def __init__(self, file: AsideFile, offset: int) -> None:
+        super().__init__(file)
+        self._head = _reject_head(offset, TOO_LONG)
+        self._rest = b""
+
+    def write(self, part: bytes, ends: bool) -> None:
+        """Add a part; base64 takes three bytes at a time."""
+        data = self._rest + (part[:-1] if ends else part)
+        whole = len(data) if ends else len(data) - len(data) % 3
+        tail = b'"}\n' if ends else b""
+        self._file.write(self._head + base64.b64encode(data[:whole]) + tail)
+        self._head, self._rest = b"", data[whole:]
+
+
+def _reject_head(offset: int, reason: str) -> bytes:
+    return f'{{"offset": {offset}, "reason": {json.dumps(reason)}, "line": "'.encode()
+
+
+def position_reached(position: Checkpoint, acknowledged: dict[str, int]) -> bool:
+    """Tell whether everything before a position is acknowledged."""
+    return all(acknowledged[kind] >= seq - 1 for kind, seq in position.next_seq.items())

@@ -1,0 +1,234 @@
+"""The spool: what a worker said, on disk until the daemon has acknowledged it.
+
+A directory::
+
+    lock                       held (flock) by the one process that sends from here
+    stream.json                run, stream and worker: who this journal is
+    journal-<offset>.jsonl     the worker's output byte for byte, in segments named after the
+                               offset of their first byte
+    checkpoint.json            up to which byte everything is acknowledged, and the numbers there
+    worker.log  rejects.jsonl  prints, and lines that claimed to be telemetry and were not
+    (and the proxy's own: keeper.json, worker.json, worker.err, exit.json, end.json, *.fifo)
+
+The journal moves from the worker's pipe with ``splice``: bytes leave the pipe in the same system
+call that puts them into the file, so a process killed at any instruction loses none of them.
+
+The checkpoint is overwritten in place, within one disk sector. A new file renamed over it would
+need free space, and on a full disk the checkpoint is what frees space: segments behind it are
+deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+import uuid
+import weakref
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lanekit.errors import SpoolInUse, TelemetryError
+from lanekit.slow.batches import check_run_id, check_stream_id
+from lanekit.slow.journal import Journal
+
+KINDS = ("steps", "episodes", "events")
+_SECTOR = 512
+
+
+@dataclass
+class Checkpoint:
+    """Everything before `offset` is acknowledged; this is what was counted up to there."""
+
+    offset: int = 0
+    next_seq: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 1))
+    log_size: int = 0
+    reject_size: int = 0
+    rejected: int = 0
+    finished: bool = False
+    """Nothing will be added any more, and all is acknowledged."""
+
+
+class Spool:
+    """One sender's directory, locked while this object is open."""
+
+    def __init__(self, directory: Path, stream: dict[str, str], lock: int) -> None:
+        self.directory = directory
+        self.run_id = check_run_id(stream["run_id"])
+        self.stream_id = check_stream_id(stream["stream_id"])
+        self.worker_id = stream["worker_id"]
+        self._lock = lock
+        self._checkpoint_file = -1
+        _OPEN.add(self)
+        self.checkpoint = self._load_checkpoint()
+        self.journal = Journal(directory, self.checkpoint.offset)
+
+    @classmethod
+    def create(cls, directory: str | os.PathLike[str], run_id: str, worker_id: str = "") -> Spool:
+        """Open a directory for a run's telemetry, making it if need be.
+
+        A directory that was used before goes on with its own stream; it must be the same run's.
+        """
+        check_run_id(run_id)
+        path = Path(directory).absolute()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = _lock(path)
+        try:
+            file = path / "stream.json"
+            if not file.exists():
+                stream = {"run_id": run_id, "stream_id": uuid.uuid4().hex, "worker_id": worker_id}
+                write_whole(file, stream)
+            stream = read_object(file)
+            if stream.get("run_id") != run_id:
+                raise TelemetryError(
+                    f"the spool {path} belongs to run {stream.get('run_id')!r}, not {run_id!r}; "
+                    "choose another directory (--spool DIR)"
+                )
+            if worker_id and stream.get("worker_id") != worker_id:
+                raise TelemetryError(
+                    f"the spool {path} belongs to worker {stream.get('worker_id')!r}, not "
+                    f"{worker_id!r}; choose another directory (--spool DIR)"
+                )
+            return cls(path, stream, lock)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Spool:
+        """Open a spool that somebody left."""
+        path = Path(directory).absolute()
+        if not (path / "stream.json").exists():
+            raise TelemetryError(f"{path} is no spool: it has no stream.json")
+        lock = _lock(path)
+        try:
+            return cls(path, read_object(path / "stream.json"), lock)
+        except (KeyError, TypeError):
+            os.close(lock)
+            raise TelemetryError(
+                f"the spool {path} is damaged: stream.json must name run_id, stream_id, worker_id"
+            ) from None
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of the journal that are not known to be acknowledged."""
+        return self.journal.end - self.checkpoint.offset
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Put down a new checkpoint, then delete the segments behind it."""
+        text = json.dumps(asdict(checkpoint)).encode()
+        if os.pwrite(self._checkpoint_file, text.ljust(_SECTOR - 1) + b"\n", 0) != _SECTOR:
+            raise OSError(errno.ENOSPC, "no space for the checkpoint", str(self.directory))
+        self.checkpoint = checkpoint
+        self.journal.trim(checkpoint.offset, everything=checkpoint.finished)
+
+    def go_on(self) -> None:
+        """Let lines be added to a journal that was ended, or left in the middle of a line."""
+        (self.directory / "end.json").unlink(missing_ok=True)
+        if self.journal.last_byte() != b"\n":
+            self.journal.append_patiently(b"\n")
+
+    def end_here(self) -> None:
+        """Put down that the journal is complete as it is."""
+        end = {"offset": self.journal.end, "line": "", "status": 0}
+        write_whole(self.directory / "end.json", end)
+
+    def close(self) -> None:
+        """Let go of the directory; what is in it stays."""
+        if self._lock >= 0:
+            self.journal.close()
+            os.close(self._checkpoint_file)
+            os.close(self._lock)
+            self._lock = -1
+            _OPEN.discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _load_checkpoint(self) -> Checkpoint:
+        file = self.directory / "checkpoint.json"
+        checkpoint = Checkpoint()
+        if file.exists() and file.stat().st_size:
+            try:
+                checkpoint = Checkpoint(**read_object(file))
+            except TypeError:
+                raise TelemetryError(
+                    f"the spool {self.directory} has a damaged {file.name}"
+                ) from None
+        self._checkpoint_file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not file.stat().st_size:
+            text = json.dumps(asdict(checkpoint)).encode()
+            os.pwrite(self._checkpoint_file, text.ljust(_SECTOR - 1) + b"\n", 0)
+        return checkpoint
+
+    def _drop_in_child(self) -> None:
+        """Let the parent alone hold the lock, so that its death frees the directory."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+_OPEN: weakref.WeakSet[Spool] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for spool in list(_OPEN):
+        spool._drop_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _lock(directory: Path) -> int:
+    file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Not at once no: a daemon that looks around touches the lock, too, for a moment.
+    for pause in (0.02, 0.05, 0.1, 0.2, 0.0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(pause)
+    else:
+        owner = os.pread(file, 32, 0).decode(errors="replace").strip()
+        os.close(file)
+        raise SpoolInUse(
+            f"process {owner or '?'} sends from the spool {directory} already; choose another "
+            "directory (--spool DIR), or end that process first"
+        )
+    with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+        os.pwrite(file, f"{os.getpid()}\n".ljust(32).encode(), 0)
+    return file
+
+
+def write_whole(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file so that it is either not there or complete."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that must hold an object."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise TelemetryError(f"the spool's file {path} can not be read: {error}") from None
+    if not isinstance(content, dict):
+        raise TelemetryError(f"the spool's file {path} must hold a JSON object")
+    return content

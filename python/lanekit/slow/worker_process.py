@@ -1,0 +1,127 @@
+"""A proxy's worker: started through its keeper, or taken over from a proxy that died."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lanekit.errors import TelemetryError
+from lanekit.slow import worker_keeper
+from lanekit.slow.spool import Spool, read_object
+from lanekit.slow.worker_keeper import start_time
+
+_STATUS_SECONDS = 10.0
+"""How long to wait for the keeper's word after the worker's end."""
+
+
+class WorkerProcess:
+    """The process whose output is read."""
+
+    def __init__(self, directory: Path, identity: dict[str, int]) -> None:
+        self._directory = directory
+        self.pid = int(identity["pid"])
+        self._start_time = identity["start_time"]
+        self._keeper = (identity.get("keeper_pid", 0), identity.get("keeper_start_time", 0))
+        self._keeper_process: subprocess.Popen[bytes] | None = None
+        self.pidfd = -1
+        """Readable once the worker has ended; -1 when it had ended before."""
+        with contextlib.suppress(ProcessLookupError):
+            self.pidfd = os.pidfd_open(self.pid)
+        if self.pidfd >= 0 and start_time(self.pid) != self._start_time:
+            os.close(self.pidfd)  # somebody else has its number now
+            self.pidfd = -1
+
+    @classmethod
+    def start(
+        cls, spool: Spool, command: Sequence[str], environment: Mapping[str, str]
+    ) -> WorkerProcess:
+        """Run a command with its output into the spool's pipes."""
+        directory = spool.directory
+        if (directory / "worker.json").exists():
+            raise TelemetryError(
+                f"the spool {directory} had a worker already; `lanekit proxy --adopt {directory}` "
+                "takes over what it left, a new worker needs another directory"
+            )
+        for name in ("stdout.fifo", "stderr.fifo", "control.fifo"):
+            if not (directory / name).exists():
+                os.mkfifo(directory / name, 0o600)
+        ready, held = os.pipe()
+        try:
+            keeper = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", worker_keeper.__file__),
+                    *(str(directory), str(held), *command),
+                ],
+                # A worker in a session of its own can not share a terminal's input.
+                stdin=subprocess.DEVNULL if os.isatty(0) else None,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(held,),
+                env=dict(environment),
+            )
+            os.close(held)
+            os.read(ready, 1)  # until the keeper has written the worker down, or is gone
+        finally:
+            os.close(ready)
+        if not (directory / "worker.json").exists():
+            keeper.wait()
+            problem = "the process that should start it died"
+            with contextlib.suppress(TelemetryError):
+                problem = str(read_object(directory / "exit.json")["error"])
+            raise TelemetryError(f"the worker {command[0]!r} could not be started: {problem}")
+        worker = cls(directory, read_object(directory / "worker.json"))
+        worker._keeper_process = keeper
+        return worker
+
+    @classmethod
+    def adopt(cls, spool: Spool) -> WorkerProcess | None:
+        """Return the worker that a spool belongs to, if it had one; it may have ended."""
+        file, keeper = spool.directory / "worker.json", spool.directory / "keeper.json"
+        if keeper.exists():  # perhaps it is about to start the worker
+            identity = read_object(keeper)
+            deadline = time.monotonic() + _STATUS_SECONDS
+            while not file.exists() and time.monotonic() < deadline:
+                if start_time(identity["keeper_pid"]) != identity["keeper_start_time"]:
+                    break
+                time.sleep(0.01)
+        return cls(spool.directory, read_object(file)) if file.exists() else None
+
+    def signal(self, number: int) -> None:
+        """Send the worker a signal; harmless when it has ended."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, number)
+
+    def status(self) -> int | None:
+        """Return how the ended worker ended: exit status, or minus the signal; None if unseen."""
+        deadline = time.monotonic() + _STATUS_SECONDS
+        while True:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                return int(json.loads((self._directory / "exit.json").read_bytes())["status"])
+            pid, began = self._keeper
+            if start_time(pid) != began or time.monotonic() > deadline:
+                # Once more: it may have written between the two looks.
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    return int(json.loads((self._directory / "exit.json").read_bytes())["status"])
+                return None
+            if self._keeper_process is not None:
+                self._keeper_process.poll()
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Let go of the worker."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        if self._keeper_process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._keeper_process.wait(timeout=1)
+            self._keeper_process.returncode = self._keeper_process.returncode or 0

@@ -1,0 +1,241 @@
+"""The journal and its checkpoint on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lanekit.errors import InvalidEvent, SpoolInUse, TelemetryError
+from lanekit.slow import journal as journal_module
+from lanekit.slow.spool import Checkpoint, Spool
+
+
+def segments(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("journal-*"))
+
+
+def read_all(spool: Spool, begin: int = 0) -> bytes:
+    parts = []
+    while part := spool.journal.read(begin, 1000) if begin < spool.journal.end else b"":
+        parts.append(part)
+        begin += len(part)
+    return b"".join(parts)
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 100)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of half a MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_journal_is_cut_into_segments_between_any_bytes(tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(1234)
+    with Spool.create(tmp_path / "s", "r") as spool:
+        for begin in range(0, len(data), 77):
+            spool.journal.append_patiently(data[begin : begin + 77])
+        assert read_all(spool) == data
+        names = segments(spool.directory)
+        assert names[:2] == ["journal-0000000000000000.jsonl", "journal-0000000000000100.jsonl"]
+        assert len(names) == 13
+    with Spool.open(tmp_path / "s") as spool:
+        assert read_all(spool) == data
+        spool.journal.append_patiently(b"more")
+        assert read_all(spool, 1200) == data[1200:] + b"more"
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_segments_behind_the_checkpoint_are_deleted(tmp_path: Path) -> None:
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"x" * 350)
+        spool.save(Checkpoint(offset=199))
+        assert segments(spool.directory)[0] == "journal-0000000000000100.jsonl"
+        spool.save(Checkpoint(offset=200))
+        assert segments(spool.directory)[0] == "journal-0000000000000200.jsonl"
+        assert spool.unsent_bytes == 150
+        spool.save(Checkpoint(offset=350))
+        assert segments(spool.directory) == ["journal-0000000000000300.jsonl"]
+    with Spool.open(tmp_path / "s") as spool:
+        assert spool.checkpoint.offset == spool.journal.end == 350
+        spool.save(replace(spool.checkpoint, finished=True))
+        assert segments(spool.directory) == []
+    with Spool.open(tmp_path / "s") as spool:
+        assert spool.journal.end == 350
+        spool.journal.append_patiently(b"again\n")
+        assert read_all(spool, 350) == b"again\n"
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_bytes_move_from_a_pipe_in_one_piece(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    data = random.Random(2).randbytes(1000)
+    os.write(writer, data)
+    os.close(writer)
+    with Spool.create(tmp_path / "s", "r") as spool:
+        moved = 0
+        while part := spool.journal.splice(reader):
+            assert part <= 100
+            moved += part
+        assert moved == 1000
+        assert read_all(spool) == data
+    os.close(reader)
+
+
+def test_a_source_that_can_not_be_spliced_is_read(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"line\n" * 1000)
+    with Spool.create(tmp_path / "s", "r") as spool, source.open("rb") as file:
+        while spool.journal.splice(file.fileno()):
+            pass
+        assert read_all(spool) == b"line\n" * 1000
+
+
+def test_a_second_process_is_told_who_has_the_spool(tmp_path: Path) -> None:
+    with Spool.create(tmp_path / "s", "r"):
+        with pytest.raises(SpoolInUse, match=f"process {os.getpid()} sends from"):
+            Spool.create(tmp_path / "s", "r")
+        script = f"from lanekit.slow.spool import Spool; Spool.open({str(tmp_path / 's')!r})"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+        assert b"SpoolInUse" in done.stderr
+    Spool.open(tmp_path / "s").close()
+
+
+def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
+    script = f"""
+import os, sys, time
+from lanekit.slow.spool import Spool
+spool = Spool.create({str(tmp_path / "s")!r}, "r")
+if os.fork() == 0:
+    time.sleep(5)
+    os._exit(0)
+print(os.getpid(), flush=True)
+os._exit(0)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.wait(60)
+    Spool.open(tmp_path / "s").close()
+    process.stdout.close()
+
+
+def test_a_spool_belongs_to_one_run_and_one_worker(tmp_path: Path) -> None:
+    with Spool.create(tmp_path / "s", "r", "w") as spool:
+        stream = spool.stream_id
+    with Spool.create(tmp_path / "s", "r") as spool:
+        assert (spool.stream_id, spool.worker_id) == (stream, "w")
+    with pytest.raises(TelemetryError, match="belongs to run 'r', not 'other'"):
+        Spool.create(tmp_path / "s", "other")
+    with pytest.raises(TelemetryError, match="belongs to worker 'w', not 'v'"):
+        Spool.create(tmp_path / "s", "r", "v")
+    for bad in ("../x", "a b", "", "x" * 129, "'; DROP TABLE runs"):
+        with pytest.raises(InvalidEvent):
+            Spool.create(tmp_path / "t", bad)
+    assert not (tmp_path / "t").exists()
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TelemetryError, match="is no spool"):
+        Spool.open(tmp_path)
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"x" * 10)
+    (tmp_path / "s" / "journal-0000000000000000.jsonl").rename(
+        tmp_path / "s" / "journal-0000000000000005.jsonl"
+    )
+    with pytest.raises(TelemetryError, match="bytes from 0 to 5 are missing"):
+        Spool.open(tmp_path / "s")
+    (tmp_path / "s" / "checkpoint.json").write_text("{")
+    with pytest.raises(TelemetryError, match=r"checkpoint.json can not be read"):
+        Spool.open(tmp_path / "s")
+    (tmp_path / "s" / "stream.json").write_text("{}")
+    with pytest.raises(TelemetryError, match="must name run_id"):
+        Spool.open(tmp_path / "s")
+
+
+def test_the_checkpoint_is_one_sector_of_json(tmp_path: Path) -> None:
+    big = Checkpoint(
+        2**62, dict.fromkeys(("steps", "episodes", "events"), 2**40), 2**62, 2**62, 2**62, True
+    )
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.save(big)
+    file = tmp_path / "s" / "checkpoint.json"
+    assert file.stat().st_size == 512
+    assert json.loads(file.read_text())["finished"] is True
+    with Spool.open(tmp_path / "s") as spool:
+        assert spool.checkpoint == big
+
+
+def test_a_journal_behind_its_checkpoint_begins_anew(tmp_path: Path) -> None:
+    # After a power cut the disk may have forgotten bytes that were sent and acknowledged.
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"x" * 100)
+        spool.save(Checkpoint(offset=100))
+    os.truncate(tmp_path / "s" / "journal-0000000000000000.jsonl", 60)
+    with Spool.open(tmp_path / "s") as spool:
+        assert spool.journal.end == 100
+        spool.journal.append_patiently(b"new")
+        assert read_all(spool, 100) == b"new"
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_the_last_line_is_written_once_however_often(tmp_path: Path) -> None:
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"a" * 95 + b"\n")
+        for _ in range(3):
+            spool.journal.overwrite_tail(96, b"the last line\n")
+        assert read_all(spool) == b"a" * 95 + b"\nthe last line\n"
+        assert spool.journal.last_byte() == b"\n"
+
+
+def test_a_full_disk_takes_what_fits_and_the_checkpoint_all_the_same(small_disk: Path) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    os.set_blocking(reader, False)
+    source = random.Random(3)
+    sent = bytearray()
+    with Spool.create(small_disk / "s", "r") as spool:
+        stuck = 0
+        while stuck < 3:
+            data = source.randbytes(4096)
+            with contextlib.suppress(BlockingIOError):
+                sent += data[: os.write(writer, data)]
+            try:
+                spool.journal.splice(reader)
+            except BlockingIOError:
+                pass
+            except OSError:
+                stuck += 1
+        assert 2**17 < spool.journal.end < 2**19
+        (small_disk / "filler").write_bytes(b"")
+        # Acknowledged bytes leave the disk, and that needs no free space.
+        end = spool.journal.end
+        assert read_all(spool) == sent[:end]
+        spool.save(Checkpoint(offset=end))
+        while True:
+            try:
+                spool.journal.splice(reader)
+            except BlockingIOError:
+                break
+        assert read_all(spool, end) == sent[end:]
+    os.close(reader)
+    os.close(writer)
