@@ -55,6 +55,7 @@ class House:
 
     directory: Path
     durability: str = "normal"
+    store_directory: Path | None = None
     kills: Counter[str] = field(default_factory=Counter)
     daemon: subprocess.Popen[bytes] | None = None
 
@@ -64,7 +65,7 @@ class House:
 
     @property
     def store(self) -> Path:
-        return self.directory / "lanekit.db"
+        return (self.store_directory or self.directory) / "lanekit.db"
 
     @property
     def target(self) -> str:
@@ -148,15 +149,15 @@ def with_no_complaint(process: psutil.Process) -> None:
 def is_role(words: list[str], role: str) -> bool:
     """Tell a proxy from the worker it runs: both name the worker's script."""
     if role == "proxy":
-        return "proxy" in words[:4]
+        return "proxy" in words[:5]
     return len(words) > 1 and words[1].endswith(role)
 
 
 @contextmanager
-def house(durability: str = "normal") -> Iterator[House]:
+def house(durability: str = "normal", store_directory: Path | None = None) -> Iterator[House]:
     """Have a house in a new directory with a short path (sockets allow no long ones)."""
     with tempfile.TemporaryDirectory(prefix="lk-", ignore_cleanup_errors=True) as name:
-        made = House(Path(name), durability)
+        made = House(Path(name), durability, store_directory)
         made.start_daemon()
         try:
             yield made
@@ -247,9 +248,9 @@ def compare(store: Path, run_id: str, count: int, written: int, *, whole: bool) 
         assert float(steps.reward[i]) == line["reward"]
         assert int(steps.wall_time_ns[i]) == line["time_ns"]
         # Byte for byte, spaces and escapes included.
-        assert f'"action":{steps.action_json[i]},' in raw
-        assert f'"observation":{steps.observation_json[i]},' in raw
-        assert f'"info":{steps.info_json[i]},' in raw
+        assert f'"action":{steps.action_json[i].decode()},' in raw
+        assert f'"observation":{steps.observation_json[i].decode()},' in raw
+        assert f'"info":{steps.info_json[i].decode()},' in raw
     episodes = opened.episodes(run_id)
     assert len(certain["episode"]) <= len(episodes) <= len(possible["episode"])
     assert sorted(int(number) for number in episodes.episode) == list(range(len(episodes)))

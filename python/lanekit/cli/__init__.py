@@ -13,7 +13,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lanekit import LanekitError, __version__
-from lanekit.cli import clean, demo, doctor, ls, stress, view
+from lanekit.cli import (
+    clean,
+    control,
+    daemon,
+    demo,
+    doctor,
+    export,
+    ls,
+    proxy,
+    replay,
+    runs,
+    show,
+    stress,
+    submit,
+    view,
+)
 
 
 class Command(Protocol):
@@ -29,7 +44,22 @@ class Command(Protocol):
         """Do it and return the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (demo, view, ls, clean, stress, doctor)
+COMMANDS: tuple[Command, ...] = (
+    demo,
+    view,
+    ls,
+    clean,
+    stress,
+    doctor,
+    daemon,
+    proxy,
+    submit,
+    control,
+    runs,
+    show,
+    replay,
+    export,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

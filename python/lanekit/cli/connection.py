@@ -1,0 +1,52 @@
+"""The arguments with which a command finds its daemon, and the client they make."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lanekit.errors import MissingExtra, TelemetryError
+
+if TYPE_CHECKING:
+    from lanekit.slow.client import DaemonClient
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare --daemon and what a daemon on TCP asks for."""
+    parser.add_argument(
+        "--daemon",
+        metavar="TARGET",
+        help="unix:/path or host:port (default: LANEKIT_DAEMON, else the usual socket)",
+    )
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the daemon's token")
+    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed its certificate")
+    parser.add_argument(
+        "--insecure-loopback", action="store_true", help="no TLS; for a loopback address only"
+    )
+
+
+def connect(args: argparse.Namespace) -> DaemonClient:
+    """Return a client for the daemon that the arguments name."""
+    try:
+        from lanekit.slow.client import DaemonClient
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from None
+    from lanekit.slow.endpoint import default_socket, read_token
+
+    try:
+        return DaemonClient(
+            args.daemon or default_socket(),
+            token=None if args.token_file is None else read_token(args.token_file),
+            ca_file=args.tls_ca,
+            insecure=args.insecure_loopback,
+        )
+    except ValueError as error:
+        raise TelemetryError(str(error)) from error
+
+
+def missing_slow(error: ModuleNotFoundError) -> MissingExtra:
+    """Say how to install what a command of the slow lane needs."""
+    return MissingExtra(
+        f"this command needs lanekit's slow lane ({error}): pip install 'lanekit[slow]'"
+    )

@@ -1,0 +1,92 @@
+"""``lanekit daemon``: take telemetry in, keep runs, serve both over gRPC."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from lanekit.cli.connection import missing_slow
+
+NAME = "daemon"
+HELP = "Serve runs and their telemetry over gRPC: a Unix socket, and TCP on request."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--store", type=Path, metavar="PATH", help="the SQLite file of all events")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="where workers' spools are kept (default: beside --store, or lanekit's state)",
+    )
+    parser.add_argument("--socket", type=Path, metavar="PATH", help="the Unix socket to listen on")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="listen on TCP too; needs TLS and --token-file"
+    )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="every call must bring this file's token"
+    )
+    parser.add_argument(
+        "--insecure-loopback",
+        action="store_true",
+        help="allow --listen without TLS on a loopback address",
+    )
+    parser.add_argument(
+        "--durability",
+        choices=("normal", "full"),
+        default="normal",
+        help="full: each commit survives a power cut, not only a crash (default %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C; the status is 2 for options that do not go together."""
+    try:
+        from lanekit.slow.daemon.server import DaemonOptions, serve
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from None
+    from lanekit.slow.endpoint import default_socket, default_store, parse_target, state_directory
+
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        if args.socket is None:
+            target = parse_target(default_socket())
+            if not target.is_unix:
+                raise ValueError(
+                    f"LANEKIT_DAEMON names {target}, which is no Unix socket: give --socket PATH"
+                )
+            socket = Path(target.path)
+        else:
+            socket = Path(parse_target(f"unix:{args.socket}").path)
+        state = args.state or (args.store.absolute().parent if args.store else state_directory())
+        options = DaemonOptions(
+            store=(args.store or default_store()).absolute(),
+            state=state.absolute(),
+            socket=socket,
+            listen=args.listen,
+            token_file=args.token_file,
+            tls_cert=args.tls_cert,
+            tls_key=args.tls_key,
+            insecure_loopback=args.insecure_loopback,
+            durability=args.durability,
+        )
+        serve(options, announce)
+    except ValueError as error:
+        print(f"lanekit daemon: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"lanekit daemon: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def announce(addresses: list[str]) -> None:
+    """Say, in one line, that calls are answered now."""
+    print(f"listening on {', '.join(addresses)}", flush=True)

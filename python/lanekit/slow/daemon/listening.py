@@ -1,0 +1,114 @@
+"""Where the daemon listens, and the locks that keep two daemons out of each other's way."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+
+import grpc
+
+from lanekit import errors
+from lanekit.slow.limits import MAX_MESSAGE_BYTES
+
+MAX_SOCKET_PATH_BYTES = 107
+
+SERVER_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # Notice a peer that vanished without a word (cable, power) within a minute ...
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 15_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # ... and let clients ask as often, also while nothing else is sent.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    # Two daemons must not share a port: the kernel would deal their clients out at random.
+    ("grpc.so_reuseport", 0),
+]
+
+
+class FileLock:
+    """A lock that ends with the process, however it ends."""
+
+    def __init__(self, path: Path, what: str, remedy: str) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise errors.StoreBusy(
+                f"{what} is in use by another daemon (process {owner}); {remedy}"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let go. The file stays: removing it would race with the next owner."""
+        os.close(self._descriptor)
+
+
+def prepare_socket(path: Path) -> None:
+    """Make room for a Unix socket: a private directory, no stale file, nobody who answers."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        raise errors.TelemetryError(
+            f"socket path {path} takes {len(os.fsencode(path))} bytes, and the system allows "
+            f"{MAX_SOCKET_PATH_BYTES}: choose a shorter --socket"
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise errors.TelemetryError(f"{path} exists and is no socket: choose another --socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)  # its daemon is dead
+            return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            # Also a time-out: somebody listens, however slow.
+            raise errors.TelemetryError(
+                f"somebody may be listening at {path} ({error}): choose another --socket"
+            ) from error
+    raise errors.StoreBusy(
+        f"another daemon answers at {path}: use that one, or choose another --socket"
+    )
+
+
+def add_unix_socket(server: grpc.aio.Server, path: Path) -> None:
+    """Listen on a Unix socket that only this user can open."""
+    before = os.umask(0o177)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise errors.TelemetryError(f"can not listen at {path}: {error}") from error
+    finally:
+        os.umask(before)
+    path.chmod(0o600)
+
+
+def add_tcp_port(
+    server: grpc.aio.Server, host: str, port: int, credentials: grpc.ServerCredentials | None
+) -> str:
+    """Listen on TCP; return the address with the port really taken (0 picks a free one)."""
+    shown = f"[{host}]" if ":" in host else host
+    address = f"{shown}:{port}"
+    try:
+        if credentials is None:
+            taken = server.add_insecure_port(address)
+        else:
+            taken = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise errors.TelemetryError(f"can not listen at {address}: {error}") from error
+    if taken == 0:
+        raise errors.TelemetryError(f"can not listen at {address}: taken, or not this machine's")
+    return f"{shown}:{taken}"

@@ -1,0 +1,159 @@
+"""The service's methods as gRPC handlers: what is the same for every call.
+
+Requests that are no protobuf get INVALID_ARGUMENT, lanekit's exceptions get their status code,
+calls are counted so that a drain knows when the last has ended, and a response may be given as
+ready bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from lanekit import errors
+from lanekit.slow.proto import telemetry_pb2 as pb
+
+logger = logging.getLogger(__name__)
+
+SERVICE = pb.DESCRIPTOR.services_by_name["TrainerService"]
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Method: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+
+STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
+    (errors.InvalidEvent, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.SequenceGap, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.RunNotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.RunExists, grpc.StatusCode.ALREADY_EXISTS),
+    (errors.StoreError, grpc.StatusCode.UNAVAILABLE),  # disk full, file locked: try again later
+)
+
+
+class Refusal(errors.TelemetryError):
+    """Ends a call with this status code and message."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Malformed:
+    """Stands for a request whose bytes are no message of the method's type."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def status_code(error: Exception) -> grpc.StatusCode | None:
+    """Return the status code of an exception of lanekit's; None for a fault of the daemon's own."""
+    if isinstance(error, Refusal):
+        return error.code
+    return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), None)
+
+
+def check_parsed(request: Any) -> None:
+    """Raise InvalidEvent for a request that could not be parsed."""
+    if type(request) is Malformed:
+        raise errors.InvalidEvent(request.reason)
+
+
+class Methods:
+    """Wraps the service's methods, and knows how many calls are under way."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def drain(self) -> None:
+        """Refuse new calls; those under way go on."""
+        self._draining = True
+
+    async def idle(self) -> None:
+        """Wait until no call is under way."""
+        await self._idle.wait()
+
+    def handlers(self, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler:
+        """Return gRPC's handler for all methods of the service, by name."""
+        missing = {method.name for method in SERVICE.methods} ^ methods.keys()
+        assert not missing, f"methods without a handler, or the other way round: {missing}"
+        return grpc.method_handlers_generic_handler(
+            SERVICE.full_name,
+            {
+                method.name: self._handler(method, methods[method.name])
+                for method in SERVICE.methods
+            },
+        )
+
+    def _handler(self, method: Any, function: Method) -> grpc.RpcMethodHandler[Any, Any]:
+        kinds = {
+            (False, False): grpc.unary_unary_rpc_method_handler,
+            (False, True): grpc.unary_stream_rpc_method_handler,
+            (True, False): grpc.stream_unary_rpc_method_handler,
+            (True, True): grpc.stream_stream_rpc_method_handler,
+        }
+        make: Any = kinds[method.client_streaming, method.server_streaming]
+        handler: grpc.RpcMethodHandler[Any, Any] = make(
+            self._guarded(method.name, function),
+            request_deserializer=parser(GetMessageClass(method.input_type)),
+            response_serializer=serialise,
+        )
+        return handler
+
+    def _guarded(self, name: str, function: Method) -> Method:
+        async def call(request: Any, context: Any) -> Any:
+            if self._draining:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")
+            self._calls += 1
+            self._idle.clear()
+            try:
+                check_parsed(request)
+                return await function(request, context)
+            except grpc.aio.AbortError:
+                raise
+            except grpc.aio.InternalError:
+                # Nobody is there any more to write to: the call was cancelled, or its peer died.
+                return await context.abort(grpc.StatusCode.CANCELLED)
+            except Exception as error:
+                code = status_code(error)
+                if code is None:
+                    logger.exception("%s failed", name)
+                    code, error = grpc.StatusCode.INTERNAL, Exception(f"{name}: {error!r}")
+                await context.abort(code, str(error))
+            finally:
+                self._calls -= 1
+                if self._calls == 0:
+                    self._idle.set()
+
+        return call
+
+
+def parser(message: type[Message]) -> Callable[[bytes], Message | Malformed]:
+    """Return a deserialiser that answers :class:`Malformed` instead of raising.
+
+    gRPC would log the exception and answer UNKNOWN, as if the daemon were at fault.
+    """
+    parse = message.FromString
+    name = message.DESCRIPTOR.name
+
+    def parse_request(data: bytes) -> Message | Malformed:
+        try:
+            return parse(data)
+        except DecodeError as error:
+            return Malformed(f"{len(data)} bytes are no {name} message: {error}")
+
+    return parse_request
+
+
+def serialise(message: Message | bytes) -> bytes:
+    """Return a response's bytes; what was serialised elsewhere (a reading thread) goes as it is."""
+    return message if type(message) is bytes else message.SerializeToString()  # type: ignore[union-attr]

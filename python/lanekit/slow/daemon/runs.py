@@ -1,0 +1,202 @@
+"""Runs: started, listed, watched, cancelled, put away."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import msgspec
+
+from lanekit.slow.batches import check_run_id
+from lanekit.slow.daemon.methods import Context, Method, Refusal
+from lanekit.slow.daemon.pulse import Pulse
+from lanekit.slow.daemon.run_states import ended
+from lanekit.slow.daemon.streams import Streams
+from lanekit.slow.daemon.supervisor import Supervisor, WorkerRequest
+from lanekit.slow.daemon.workers import Workers
+from lanekit.slow.db_sink import TelemetryDBSink
+from lanekit.slow.limits import CANCEL_GRACE
+from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.run_bus import Topic
+from lanekit.slow.run_store import RunStore
+
+WATCH_INTERVAL = 0.1
+"""Seconds between two responses to one WatchRuns call; what changes between goes together."""
+MAX_GRACE = 3600.0
+MAX_CONFIG_BYTES = 120_000
+"""Linux takes at most 128 KiB in one environment variable."""
+MAX_REVISION = 2**63 - 1
+"""The largest number that SQLite takes."""
+
+
+class Runs:
+    """The rpcs about runs as a whole."""
+
+    def __init__(
+        self,
+        sink: TelemetryDBSink,
+        streams: Streams,
+        pulse: Pulse,
+        supervisor: Supervisor,
+        workers: Workers,
+    ) -> None:
+        self._workers = workers
+        self._sink = sink
+        self._streams = streams
+        self._pulse = pulse
+        self._supervisor = supervisor
+        self._cancelling: set[asyncio.Task[pb.Run]] = set()
+
+    def methods(self) -> dict[str, Method]:
+        """Return the rpcs by name."""
+        return {
+            "SubmitRun": self.submit,
+            "CancelRun": self.cancel,
+            "ArchiveRun": self.archive,
+            "ListRuns": self.list,
+            "WatchRuns": self.watch,
+        }
+
+    async def run(self, run_id: str) -> pb.Run:
+        """Return a run as it is in the store."""
+        run: pb.Run = await asyncio.wrap_future(self._sink.call(lambda store: store.run(run_id)))
+        return run
+
+    async def submit(self, request: Any, _: Context) -> pb.SubmitRunResponse:
+        """Record a run, then start its worker."""
+        wanted = worker_request(request)
+        await asyncio.wrap_future(
+            self._sink.call(
+                lambda store: store.create_run(
+                    wanted.run_id,
+                    command=list(wanted.command),
+                    config_json=request.config_json,
+                )
+            )
+        )
+        try:
+            await self._supervisor.start(wanted)
+        except OSError as error:
+            reason = f"its telemetry proxy could not be started: {error}"
+            await asyncio.wrap_future(
+                self._sink.call(
+                    lambda store: store.set_run_state(
+                        wanted.run_id,
+                        pb.RUN_STATE_FAILED,
+                        ended_ns=time.time_ns(),
+                        reason=reason,
+                    )
+                )
+            )
+            raise Refusal(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"run {wanted.run_id!r}: {reason}"
+            ) from error
+        return pb.SubmitRunResponse(run=await self.run(wanted.run_id))
+
+    async def cancel(self, request: Any, _: Context) -> pb.CancelRunResponse:
+        """End a run's workers. Goes on even if the caller leaves meanwhile."""
+        run_id = check_run_id(request.run_id)
+        grace = request.grace_seconds if request.HasField("grace_seconds") else CANCEL_GRACE
+        if not math.isfinite(grace) or not 0 <= grace <= MAX_GRACE:
+            raise Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"grace_seconds is a number from 0 to {MAX_GRACE:g}; got {grace}",
+            )
+        task = asyncio.create_task(self._cancel(run_id, grace))
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
+        return pb.CancelRunResponse(run=await asyncio.shield(task))
+
+    async def _cancel(self, run_id: str, grace: float) -> pb.Run:
+        run = await self.run(run_id)
+        if not ended(run):
+            # Before the signal: the worker's exit is then part of the cancellation, no failure.
+            await asyncio.wrap_future(
+                self._sink.call(
+                    lambda store: store.set_run_state(
+                        run_id, pb.RUN_STATE_CANCELLED, ended_ns=time.time_ns(), reason="cancelled"
+                    )
+                )
+            )
+            # Those that no signal can reach (on another machine, without a proxy) hear of it too.
+            await self._workers.command(run_id, pb.CONTROL_ACTION_STOP)
+        await self._supervisor.end_workers(run, grace)
+        return await self.run(run_id)
+
+    async def archive(self, request: Any, _: Context) -> pb.ArchiveRunResponse:
+        """Hide a run, or show it again."""
+        run_id, archived = check_run_id(request.run_id), request.archived
+        await asyncio.wrap_future(
+            self._sink.call(lambda store: store.archive_run(run_id, archived))
+        )
+        return pb.ArchiveRunResponse(run=await self.run(run_id))
+
+    async def list(self, request: Any, _: Context) -> pb.ListRunsResponse:
+        """Return the runs there are, newest first."""
+        if request.run_id:
+            return pb.ListRunsResponse(runs=[await self.run(check_run_id(request.run_id))])
+        runs = await asyncio.wrap_future(
+            self._sink.call(lambda store: store.runs(request.include_archived, request.limit))
+        )
+        return pb.ListRunsResponse(runs=runs)
+
+    async def watch(self, request: Any, context: Context) -> None:
+        """Send every run as it is, then each change."""
+        revision = min(request.after_revision, MAX_REVISION)
+        first = True
+        with self._pulse.listen(Topic.RUN_CHANGED) as news:
+            while not self._pulse.stopped:
+                news.forget()
+                runs = await self._streams.read(
+                    partial(RunStore.run_messages, after_revision=revision)
+                )
+                if runs or first:
+                    revision = max((run.revision for run in runs), default=revision)
+                    await context.write(pb.WatchRunsResponse(runs=runs, revision=revision))
+                    first = False
+                await news.wait()
+                await asyncio.sleep(WATCH_INTERVAL)
+        raise Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")
+
+
+def worker_request(request: Any) -> WorkerRequest:
+    """Check a SubmitRun request; Refusal says what is wrong with it."""
+
+    def refuse(message: str) -> Refusal:
+        return Refusal(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+    run_id = request.run_id or time.strftime("run-%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    check_run_id(run_id)
+    command = tuple(request.command)
+    if not command or not command[0]:
+        raise refuse("command is empty: name the program and its arguments")
+    environment = dict(request.environment)
+    if any("\0" in text for text in (*command, *environment, *environment.values())):
+        raise refuse("command and environment can not hold NUL characters")
+    for name in environment:
+        if not name or "=" in name:
+            raise refuse(f"{name!r} can not name an environment variable")
+    directory = Path(request.working_directory or Path.cwd())
+    if not directory.is_absolute() or "\0" in request.working_directory or not directory.is_dir():
+        raise refuse(
+            f"working_directory must be an absolute path of a directory on the daemon's machine; "
+            f"got {request.working_directory!r}"
+        )
+    if request.config_json:
+        try:
+            msgspec.json.decode(request.config_json, type=msgspec.Raw)
+            environment["LANEKIT_CONFIG_JSON"] = request.config_json.decode()
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise refuse(f"config_json must be JSON, or left out; {error}") from None
+        if len(request.config_json) > MAX_CONFIG_BYTES:
+            raise refuse(
+                f"config_json travels in an environment variable, so it takes at most "
+                f"{MAX_CONFIG_BYTES} bytes; got {len(request.config_json)}"
+            )
+    return WorkerRequest(run_id, request.worker_id, command, environment, directory)

@@ -1,0 +1,127 @@
+"""Who may talk to the daemon: TLS on TCP, and a token that every call must bring.
+
+The Unix socket is private by its permissions. TCP needs both a certificate and a token; without TLS
+it is refused, except on loopback and when asked for by name, and then the token is still needed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from lanekit import errors
+
+MIN_TOKEN_CHARACTERS = 16
+METADATA_KEY = "authorization"
+
+
+def read_token(path: Path) -> str:
+    """Read the token that calls must bring: one line of printable ASCII."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            data = file.read(4096)
+    except OSError as error:
+        raise errors.TelemetryError(f"token file {path}: {error.strerror}") from error
+    if mode & 0o077:
+        raise errors.TelemetryError(
+            f"token file {path} can be read by others (mode {mode:03o}): chmod 600 {path}"
+        )
+    token = data.strip()
+    if len(token) < MIN_TOKEN_CHARACTERS or any(not 33 <= byte <= 126 for byte in token):
+        raise errors.TelemetryError(
+            f"token file {path} must hold one token of at least {MIN_TOKEN_CHARACTERS} printable "
+            f"ASCII characters without spaces, found {len(token)} bytes; "
+            f"make one with: openssl rand -hex 32 > {path}"
+        )
+    return token.decode("ascii")
+
+
+def server_credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
+    """Return TLS credentials from two PEM files."""
+    parts = []
+    for path, marker in ((certificate, b"CERTIFICATE"), (key, b"PRIVATE KEY")):
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise errors.TelemetryError(f"{path}: {error.strerror}") from error
+        if b"-----BEGIN " not in data or marker not in data:
+            raise errors.TelemetryError(f"{path} is no PEM file with a {marker.decode().lower()}")
+        parts.append(data)
+    return grpc.ssl_server_credentials([(parts[1], parts[0])])
+
+
+def check_listen(
+    address: str, *, tls: bool, token: bool, insecure_loopback: bool
+) -> tuple[str, int]:
+    """Return host and port of a TCP address that may be listened on; ValueError says what lacks."""
+    host, separator, port_text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port_text.isascii() or not port_text.isdigit():
+        raise ValueError(f"--listen takes HOST:PORT, such as 127.0.0.1:7070; got {address!r}")
+    port = int(port_text)
+    if port > 65535:
+        raise ValueError(f"--listen {address}: a port is at most 65535")
+    if not token:
+        raise ValueError(f"--listen {address} needs --token-file FILE: TCP is open to every user")
+    if tls:
+        return host, port
+    if not insecure_loopback:
+        raise ValueError(
+            f"--listen {address} needs --tls-cert and --tls-key "
+            "(or --insecure-loopback, for connections within this machine only)"
+        )
+    if not is_loopback(host):
+        raise ValueError(
+            f"--insecure-loopback allows 127.0.0.0/8 and ::1 only, not {host!r}: "
+            "use --tls-cert and --tls-key"
+        )
+    return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine by its address; names are not trusted to stay so."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Ends every call - health and reflection too - that does not bring the token."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+
+        async def refuse(_: object, context: Any) -> None:
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "this daemon needs its token with each call: --token-file, "
+                "or metadata 'authorization: Bearer TOKEN'",
+            )
+
+        # A stream handler answers each of the four kinds of call, and before it reads a request.
+        self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+            refuse
+        )
+
+    async def intercept_service(
+        self,
+        continuation: Callable[
+            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
+        ],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Let the call through, or hand it to the refusal."""
+        given = [v for k, v in handler_call_details.invocation_metadata if k == METADATA_KEY]
+        if len(given) == 1:
+            value = given[0] if isinstance(given[0], bytes) else given[0].encode()
+            if hmac.compare_digest(value, self._expected):
+                return await continuation(handler_call_details)
+        return self._refusal

@@ -1,0 +1,188 @@
+"""The daemon as a process: options in, a gRPC server until SIGTERM, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+
+from lanekit.slow.daemon.health import Health
+from lanekit.slow.daemon.listening import (
+    SERVER_OPTIONS,
+    FileLock,
+    add_tcp_port,
+    add_unix_socket,
+    prepare_socket,
+)
+from lanekit.slow.daemon.methods import SERVICE
+from lanekit.slow.daemon.security import (
+    TokenInterceptor,
+    check_listen,
+    read_token,
+    server_credentials,
+)
+from lanekit.slow.daemon.service import TrainerService
+from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.db_sink import TelemetryDBSink
+from lanekit.slow.run_bus import RunBus
+from lanekit.slow.run_store import RunStore
+from lanekit.slow.sqlite_store import Durability
+
+logger = logging.getLogger(__name__)
+
+LINGER = 0.2
+"""Seconds for clients to read how their calls ended, before connections are closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonOptions:
+    """What `lanekit daemon` is told."""
+
+    store: Path
+    """The SQLite file."""
+    state: Path
+    """Directory for the spools of the workers that the daemon starts."""
+    socket: Path
+    """Where it always listens; only this user can connect."""
+    listen: str | None = None
+    """HOST:PORT, to listen on TCP as well."""
+    token_file: Path | None = None
+    """Every call must bring this token, on the socket too. Needed for TCP."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure_loopback: bool = False
+    durability: Durability = "normal"
+    drain_seconds: float = 10.0
+    """How long an orderly end may take before calls are cut off."""
+
+
+def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
+    """Serve until SIGTERM or SIGINT. ``ready`` gets the addresses once calls are answered.
+
+    Raises ValueError for options that do not go together, LanekitError for what is in the way.
+    """
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise ValueError("--tls-cert and --tls-key go together")
+    if options.listen is None and (options.tls_cert or options.insecure_loopback):
+        raise ValueError("--tls-cert, --tls-key and --insecure-loopback are for --listen")
+    if options.listen is not None:
+        check_listen(
+            options.listen,
+            tls=options.tls_cert is not None,
+            token=options.token_file is not None,
+            insecure_loopback=options.insecure_loopback,
+        )
+    asyncio.run(Daemon(options).run(ready))
+
+
+def close_sink(sink: TelemetryDBSink) -> None:
+    """Commit what is queued. A store that could not be written so far gets one more second."""
+    sink.close(timeout=1.0 if sink.status().stalled else 10.0)
+
+
+class Daemon:
+    """One daemon: its locks, store, server and child processes."""
+
+    def __init__(self, options: DaemonOptions) -> None:
+        self._options = options
+        self._stop = asyncio.Event()
+
+    async def run(self, ready: Callable[[list[str]], None]) -> None:
+        """Start, serve until told to stop, drain, end."""
+        options = self._options
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        with contextlib.ExitStack() as held:
+            token = None if options.token_file is None else read_token(options.token_file)
+            self._take_locks(held)
+            bus = RunBus()
+            sink = TelemetryDBSink(options.store, bus, durability=options.durability)
+            # Last of all, and also when starting fails half way: commit what was taken in.
+            held.callback(bus.close)
+            held.callback(close_sink, sink)
+            store = RunStore.open(options.store)
+            held.callback(store.close)
+            supervisor = Supervisor(
+                options.state / "spool", f"unix:{options.socket}", options.token_file, sink
+            )
+            held.callback(supervisor.close)
+            service = TrainerService(sink, bus, store, supervisor)
+            held.callback(service.close)
+            health = Health()
+            server = grpc.aio.server(
+                interceptors=() if token is None else (TokenInterceptor(token),),
+                options=SERVER_OPTIONS,
+            )
+            self._add_services(server, service, health)
+            addresses = self._listen(server)
+            await server.start()
+            ready(addresses)
+            await supervisor.adopt_orphans()
+            supervisor.sweep()
+            await self._stop.wait()
+            await self._drain(server, service, health)
+
+    def _take_locks(self, held: contextlib.ExitStack) -> None:
+        options = self._options
+        options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool = options.state / "spool"
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, what, remedy in (
+            (f"{os.path.realpath(options.store)}.lock", f"store {options.store}", "--store"),
+            (spool / ".lock", f"spool directory {spool}", "--state"),
+            (f"{options.socket}.lock", f"socket {options.socket}", "--socket"),
+        ):
+            lock = FileLock(Path(path), what, f"use that one, or choose another {remedy}")
+            held.callback(lock.release)
+        prepare_socket(options.socket)
+
+    def _listen(self, server: grpc.aio.Server) -> list[str]:
+        options = self._options
+        add_unix_socket(server, options.socket)
+        addresses = [f"unix:{options.socket}"]
+        if options.listen is not None:
+            host, port = check_listen(
+                options.listen,
+                tls=options.tls_cert is not None,
+                token=options.token_file is not None,
+                insecure_loopback=options.insecure_loopback,
+            )
+            credentials = None
+            if options.tls_cert is not None and options.tls_key is not None:
+                credentials = server_credentials(options.tls_cert, options.tls_key)
+            addresses.append(add_tcp_port(server, host, port, credentials))
+        return addresses
+
+    @staticmethod
+    def _add_services(server: grpc.aio.Server, service: TrainerService, health: Health) -> None:
+        server.add_generic_rpc_handlers((service.handler,))
+        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        reflection.enable_server_reflection(
+            (SERVICE.full_name, HEALTH_NAME, reflection.SERVICE_NAME), server
+        )
+
+    async def _drain(
+        self, server: grpc.aio.Server, service: TrainerService, health: Health
+    ) -> None:
+        logger.info("shutting down: committing what was received")
+        await health.enter_graceful_shutdown()
+        service.drain()
+        # Not yet the server's own stop: it would cut connections before the last acknowledgements
+        # are read from them.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(service.idle(), self._options.drain_seconds)
+        health.end_watches()
+        await asyncio.sleep(LINGER)
+        await server.stop(None)

@@ -1,0 +1,52 @@
+"""TrainerService: all rpcs of the protocol, gathered from the parts that serve them."""
+
+from __future__ import annotations
+
+import grpc
+
+from lanekit.slow.daemon.methods import Methods
+from lanekit.slow.daemon.publishing import Publishing
+from lanekit.slow.daemon.pulse import Pulse
+from lanekit.slow.daemon.runs import Runs
+from lanekit.slow.daemon.streams import Streams
+from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.workers import Workers
+from lanekit.slow.db_sink import TelemetryDBSink
+from lanekit.slow.run_bus import RunBus
+from lanekit.slow.run_store import RunStore
+
+
+class TrainerService:
+    """The protocol's service over one store. Made inside the event loop that serves it."""
+
+    def __init__(
+        self, sink: TelemetryDBSink, bus: RunBus, store: RunStore, supervisor: Supervisor
+    ) -> None:
+        self._methods = Methods()
+        self._pulse = Pulse(bus)
+        self._publishing = Publishing(sink)
+        self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
+        workers = Workers(sink, bus, self._pulse)
+        runs = Runs(sink, self._streams, self._pulse, supervisor, workers)
+        self.handler: grpc.GenericRpcHandler = self._methods.handlers(
+            self._publishing.methods()
+            | self._streams.methods()
+            | workers.methods()
+            | runs.methods()
+        )
+        """What a gRPC server is given."""
+
+    def drain(self) -> None:
+        """Take nothing further in; end each call once what it sent is acknowledged."""
+        self._methods.drain()
+        self._publishing.drain()
+        self._pulse.stop()
+
+    async def idle(self) -> None:
+        """Wait until no call is under way."""
+        await self._methods.idle()
+
+    def close(self) -> None:
+        """Let go of sink, store and threads."""
+        self._publishing.close()
+        self._streams.close()

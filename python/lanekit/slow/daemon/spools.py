@@ -1,0 +1,98 @@
+"""What a spool directory says about its sender: who holds it, whose it is, what is left to do."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolState:
+    """A spool as found."""
+
+    directory: Path
+    run_id: str
+    proxy_pid: int | None
+    """The process that holds the spool's lock."""
+    worker_alive: bool
+    finished: bool
+    """The worker is gone, its end is on record, and all it said is acknowledged."""
+    began: bool
+    """There is, or was, a worker; or lines were read without one."""
+    start_error: str | None
+    """Why the worker could not be started."""
+
+
+def look(directory: Path) -> SpoolState | None:
+    """Look at a spool without touching it; None when no sender ever got so far as to begin one."""
+    stream = read_json(directory / "stream.json")
+    run_id = stream.get("run_id")
+    if not isinstance(run_id, str):
+        return None
+    return SpoolState(
+        directory=directory,
+        run_id=run_id,
+        proxy_pid=lock_holder(directory / "lock"),
+        worker_alive=running_worker(directory) is not None,
+        finished=read_json(directory / "checkpoint.json").get("finished") is True,
+        began=(directory / "worker.json").exists() or any(directory.glob("journal-*")),
+        start_error=read_json(directory / "exit.json").get("error"),
+    )
+
+
+def lock_holder(path: Path) -> int | None:
+    """Return the process that holds a spool's lock."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        text = os.read(descriptor, 32).strip()
+        if not text.isdigit() or start_time(pid := int(text)) is None:
+            return None
+        # The number may have gone to another process since. Trying the lock is sure, but would
+        # disturb a proxy that takes it at this moment; so only when there is reason to doubt.
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return pid
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def running_worker(spool: Path) -> int | None:
+    """Return the process group of the spool's worker, if it is alive."""
+    try:
+        if (spool / "worker.json").stat().st_uid != os.geteuid():
+            return None  # somebody else's word on what to signal
+    except OSError:
+        return None
+    worker = read_json(spool / "worker.json")
+    pid, started = worker.get("pid"), worker.get("start_time")
+    if not isinstance(pid, int) or pid <= 1 or start_time(pid) != started:
+        return None
+    return pid
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a file holds, or an empty one."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

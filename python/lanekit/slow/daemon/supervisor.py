@@ -1,0 +1,396 @@
+"""The processes of runs that the daemon starts: a telemetry proxy each, and under it the worker.
+
+Proxy and worker have sessions of their own and outlive the daemon. A worker is never started
+twice. A proxy that died while its worker lives, or before all it took in was acknowledged, is
+replaced by one that adopts its spool - at once while the daemon runs, else when it starts - and
+that is recorded as an event ``proxy_restarted`` of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lanekit import errors
+from lanekit.slow.batches import events_batch
+from lanekit.slow.daemon.spools import SpoolState, look, running_worker
+from lanekit.slow.db_sink import TelemetryDBSink
+from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.proxy import EXIT_REFUSED
+from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+
+logger = logging.getLogger(__name__)
+
+DAEMON_STREAM = "daemon"
+"""The stream of the daemon's own events in each run."""
+SHORT_LIFE = 10.0
+MAX_SHORT_LIVES = 5
+"""A proxy that ends within so many seconds, so often in a row, is not replaced any more."""
+WAIT_FOR_WORKER = 5.0
+"""Seconds in which a new proxy must have started its worker, for a cancellation to find it."""
+SWEEP_INTERVAL = 10.0
+"""Seconds between two looks at all spools."""
+POLL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRequest:
+    """A worker to start."""
+
+    run_id: str
+    worker_id: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path
+
+
+@dataclass(slots=True)
+class Proxy:
+    """A live proxy: our child, or one from before this daemon."""
+
+    run_id: str
+    spool: Path
+    pid: int
+    pidfd: int
+    child: subprocess.Popen[bytes] | None
+    started: float = field(default_factory=time.monotonic)
+
+
+class Supervisor:
+    """Starts proxies, notices their end, replaces those that left something undone."""
+
+    def __init__(
+        self, root: Path, target: str, token_file: Path | None, sink: TelemetryDBSink
+    ) -> None:
+        self._root = root
+        self._sink = sink
+        self._connection = ["--daemon", target]
+        if token_file is not None:
+            self._connection += ["--token-file", str(token_file.absolute())]
+        self._loop = asyncio.get_running_loop()
+        self._proxies: dict[Path, Proxy] = {}
+        self._short_lives: dict[Path, int] = {}
+        self._given_up: set[Path] = set()
+        self._judged: set[Path] = set()  # their proxy's end is being looked into
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recording = asyncio.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Stop watching. Proxies and workers go on."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        for proxy in self._proxies.values():
+            self._loop.remove_reader(proxy.pidfd)
+            os.close(proxy.pidfd)
+            if proxy.child is not None:
+                proxy.child.returncode = 0  # no longer ours: silences Popen's own warning
+        self._proxies.clear()
+
+    async def start(self, request: WorkerRequest) -> None:
+        """Start a proxy that starts the worker."""
+        spool = self._root / f"{request.run_id}-{uuid.uuid4().hex[:8]}"
+        arguments = ["--run", request.run_id, "--spool", str(spool)]
+        if request.worker_id:
+            arguments += ["--worker", request.worker_id]
+        self._spawn(
+            request.run_id,
+            spool,
+            [*arguments, *self._connection, "--", *request.command],
+            environment=request.environment,
+            directory=request.directory,
+        )
+
+    def sweep(self) -> None:
+        """Go on looking for orphans: also those of proxies that were started by hand."""
+
+        async def look_now_and_then() -> None:
+            while True:
+                await asyncio.sleep(SWEEP_INTERVAL)
+                await self.adopt_orphans()
+
+        self._later(look_now_and_then())
+
+    async def adopt_orphans(self) -> None:
+        """Look at every spool: watch its proxy, or replace it if work is left."""
+        for state in await asyncio.to_thread(self._unattended):
+            if state.directory not in self._proxies.keys() | self._given_up | self._judged:
+                try:
+                    await self._take_care(state)
+                except (errors.LanekitError, OSError) as error:
+                    logger.error("spool %s is not adopted: %s", state.directory, error)
+
+    def _unattended(self) -> list[SpoolState]:
+        found = (look(path) for path in sorted(self._root.iterdir()) if path.is_dir())
+        return [state for state in found if state is not None and not state.finished]
+
+    async def end_workers(self, run: pb.Run, grace: float) -> None:
+        """Send a run's workers here SIGTERM, and SIGKILL to those left after ``grace`` seconds."""
+        spools = {proxy.spool for proxy in self._proxies.values() if proxy.run_id == run.run_id}
+        host = socket.gethostname()
+        spools |= {
+            Path(worker.spool_directory)
+            for worker in run.workers
+            if worker.spool_directory and worker.host == host
+        }
+        groups = {
+            group for spool in spools if (group := await self._worker_group(spool)) is not None
+        }
+        send_signal(groups, signal.SIGTERM)
+        deadline = self._loop.time() + grace
+        while (groups := alive(groups)) and self._loop.time() < deadline:
+            await asyncio.sleep(POLL)
+        send_signal(groups, signal.SIGKILL)
+        while groups := alive(groups):
+            await asyncio.sleep(POLL)
+
+    async def _worker_group(self, spool: Path) -> int | None:
+        """Find the worker's process group; a proxy that has just begun gets time to start it."""
+        deadline = self._loop.time() + WAIT_FOR_WORKER
+        while (group := running_worker(spool)) is None:
+            proxy = self._proxies.get(spool)
+            new = proxy is not None and time.monotonic() - proxy.started < WAIT_FOR_WORKER
+            if not new or (spool / "worker.json").exists() or self._loop.time() > deadline:
+                return None
+            await asyncio.sleep(POLL)
+        return group
+
+    async def _take_care(self, state: SpoolState, status: int | None = None) -> None:
+        """Do what a spool needs: watch its proxy, replace it, or nothing."""
+        if state.proxy_pid is not None:
+            self._watch(state.run_id, state.directory, state.proxy_pid, None)
+        elif state.finished:
+            self._short_lives.pop(state.directory, None)
+        elif not state.began:
+            await self._never_began(state, status)
+        else:
+            await self._adopt(state, status)
+
+    async def _adopt(self, state: SpoolState, status: int | None = None) -> None:
+        logger.warning(
+            "run %s: its telemetry proxy is gone (status %s); a new one takes over %s",
+            state.run_id,
+            "unknown" if status is None else status,
+            state.directory,
+        )
+        self._spawn(
+            state.run_id,
+            state.directory,
+            ["--adopt", str(state.directory), *self._connection],
+        )
+        self._record(
+            state.run_id,
+            "proxy_restarted",
+            {
+                "spool": str(state.directory),
+                "status": status,
+                "worker_alive": state.worker_alive,
+            },
+        )
+
+    def _spawn(
+        self,
+        run_id: str,
+        spool: Path,
+        arguments: list[str],
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        spool.mkdir(mode=0o700, exist_ok=True)
+        log = os.open(
+            spool / "proxy.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            child = subprocess.Popen(
+                # -P: what lies in the worker's directory must not become part of the proxy.
+                [sys.executable, "-P", "-m", "lanekit", "proxy", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=None if environment is None else {**os.environ, **environment},
+                cwd=directory,
+                start_new_session=True,  # no signal for the daemon reaches it
+            )
+        finally:
+            os.close(log)
+        self._watch(run_id, spool, child.pid, child)
+
+    def _watch(
+        self, run_id: str, spool: Path, pid: int, child: subprocess.Popen[bytes] | None
+    ) -> None:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:  # gone since it was looked up
+            self._later(self._ended(Proxy(run_id, spool, pid, -1, child)))
+            return
+        proxy = self._proxies[spool] = Proxy(run_id, spool, pid, pidfd, child)
+        self._loop.add_reader(pidfd, self._pidfd_readable, proxy)
+
+    def _pidfd_readable(self, proxy: Proxy) -> None:
+        self._loop.remove_reader(proxy.pidfd)
+        os.close(proxy.pidfd)
+        if self._proxies.get(proxy.spool) is proxy:
+            del self._proxies[proxy.spool]
+        self._later(self._ended(proxy))
+
+    def _later(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ended(self, proxy: Proxy) -> None:
+        """Judge what a proxy left behind when it ended."""
+        status = None if proxy.child is None else proxy.child.wait()
+        self._judged.add(proxy.spool)
+        try:
+            state = await self._look_twice(proxy.spool)
+            if state is None:
+                await self._fail(proxy.run_id, proxy_reason(proxy.spool, status))
+                return
+            if state.began and not state.finished and state.proxy_pid is None:
+                short = time.monotonic() - proxy.started < SHORT_LIFE
+                lives = self._short_lives.get(proxy.spool, 0) + 1 if short else 0
+                self._short_lives[proxy.spool] = lives
+                if lives > MAX_SHORT_LIVES or status == EXIT_REFUSED:
+                    await self._give_up(state, status)
+                    return
+                if lives > 1:
+                    await asyncio.sleep(0.2 * 2**lives)
+            await self._take_care(state, status)
+        except (errors.LanekitError, OSError) as error:
+            # The next sweep tries again.
+            logger.error("run %s: its telemetry proxy is not replaced: %s", proxy.run_id, error)
+        finally:
+            self._judged.discard(proxy.spool)
+
+    async def _look_twice(self, spool: Path) -> SpoolState | None:
+        """Look again after a moment when no worker is there: it may be starting on its own."""
+        state = await asyncio.to_thread(look, spool)
+        if state is None or state.began or state.start_error is not None:
+            return state
+        await asyncio.sleep(1.0)
+        return await asyncio.to_thread(look, spool)
+
+    async def _give_up(self, state: SpoolState, status: int | None) -> None:
+        self._given_up.add(state.directory)
+        logger.error(
+            "run %s: its telemetry proxy ended again (status %s); what it holds is kept. "
+            "See %s, then: lanekit proxy --adopt %s",
+            state.run_id,
+            status,
+            state.directory / "proxy.log",
+            state.directory,
+        )
+        self._record(
+            state.run_id, "proxy_given_up", {"spool": str(state.directory), "status": status}
+        )
+
+    async def _never_began(self, state: SpoolState, status: int | None) -> None:
+        self._given_up.add(state.directory)
+        if state.start_error is not None:
+            await self._fail(
+                state.run_id, f"the worker could not be started: {state.start_error}", 127
+            )
+        else:
+            await self._fail(state.run_id, proxy_reason(state.directory, status))
+
+    async def _fail(self, run_id: str, reason: str, exit_status: int | None = None) -> None:
+        """Record that a run that was submitted here will never begin."""
+
+        def fail(store: TelemetrySQLiteStore) -> bool:
+            run = store.run(run_id)
+            if run.state != pb.RUN_STATE_SUBMITTED or not run.command:
+                return False
+            store.set_run_state(
+                run_id,
+                pb.RUN_STATE_FAILED,
+                ended_ns=time.time_ns(),
+                reason=reason,
+                exit_status=exit_status,
+            )
+            return True
+
+        if await asyncio.wrap_future(self._sink.call(fail)):
+            logger.error("run %s: %s", run_id, reason)
+
+    def _record(self, run_id: str, name: str, payload: dict[str, object]) -> None:
+        """Store an event of the daemon's own, as soon as the store can be written."""
+        event = pb.RunEvent(
+            worker_id=DAEMON_STREAM,
+            name=name,
+            wall_time_ns=time.time_ns(),
+            payload_json=json.dumps(payload).encode(),
+        )
+
+        async def store_patiently() -> None:
+            while True:
+                try:
+                    async with self._recording:
+                        await self._store(run_id, event)
+                    return
+                except errors.StoreError:
+                    await asyncio.sleep(1.0)
+
+        self._later(store_patiently())
+
+    async def _store(self, run_id: str, event: pb.RunEvent) -> None:
+        committed = await asyncio.wrap_future(
+            self._sink.call(
+                lambda store: store.register_stream(
+                    run_id,
+                    DAEMON_STREAM,
+                    worker_id=DAEMON_STREAM,
+                    pid=os.getpid(),
+                    host=socket.gethostname(),
+                )
+            )
+        )
+        request = pb.PublishRunEventsRequest(
+            run_id=run_id,
+            stream_id=DAEMON_STREAM,
+            first_seq=committed.events + 1,
+            events=[event],
+        )
+        future = await asyncio.to_thread(self._sink.submit, events_batch(request))
+        await asyncio.wrap_future(future)
+
+
+def proxy_reason(spool: Path, status: int | None) -> str:
+    """Say that a proxy ended too early."""
+    how = "" if status is None else f" with status {status}"
+    return (
+        f"the telemetry proxy ended{how} before the worker was started; see {spool / 'proxy.log'}"
+    )
+
+
+def send_signal(groups: set[int], number: signal.Signals) -> None:
+    """Signal process groups; those that are gone meanwhile need none."""
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, number)
+
+
+def alive(groups: set[int]) -> set[int]:
+    """Return the groups that still have a process."""
+    left = set()
+    for group in groups:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            continue
+        left.add(group)
+    return left

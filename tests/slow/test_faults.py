@@ -1,0 +1,140 @@
+"""Real processes killed, cut off and starved, from one end of the slow lane to the other."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import campaign
+import pytest
+from campaign import HERE, House, compare, compare_files, settled, wait_until
+from cutting_relay import CuttingRelay
+
+from lanekit.slow.client import DaemonClient
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with campaign.house() as made:
+        made.client().close()
+        yield made
+
+
+def begin(home: House, run_id: str, count: int, rate: float) -> tuple[list[str], Path]:
+    """Return a worker's command and its tally."""
+    tally = home.directory / f"tally-{run_id}"
+    tally.write_bytes(bytes(8))
+    script = str(HERE / "numbered_worker.py")
+    return [sys.executable, script, str(count), str(rate), str(tally)], tally
+
+
+def proxied(home: House, run_id: str, command: list[str], target: str) -> subprocess.Popen[bytes]:
+    """Start a proxy by hand, its spool in the house."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "lanekit", "proxy", f"--run={run_id}", f"--daemon={target}"),
+            *(f"--spool={home.directory / 'by-hand' / run_id}", "--", *command),
+        ],
+        env={**os.environ, "LANEKIT_STATE": str(home.directory)},
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"needs root to mount a small disk: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def written(tally: Path) -> int:
+    return int(struct.unpack("<Q", tally.read_bytes())[0])
+
+
+def test_a_short_campaign_of_kills_loses_nothing_and_repeats_nothing() -> None:
+    kills, compared = campaign.run_campaign(16, 20_26, "normal", count=20_000, rate=8_000)
+    assert kills.total() >= 16
+    assert compared.steps > 0
+
+
+def test_a_socket_cut_within_batches_loses_nothing_and_repeats_nothing(home: House) -> None:
+    relayed = home.directory / "relay.sock"
+    relay = CuttingRelay(relayed, home.socket, seed=7, most_bytes=400_000)
+    count = 30_000
+    command, tally = begin(home, "cut", count, 10_000)
+    proxy = proxied(home, "cut", command, f"unix:{relayed}")
+    wait_until("a few cuts", lambda: relay.cuts >= 8 or proxy.poll() is not None)
+    relay.stop_cutting()
+    assert proxy.wait(timeout=campaign.PATIENCE) == 0
+    assert relay.cuts >= 8
+    spool = home.directory / "by-hand" / "cut"
+    assert settled(spool)
+    verdict = compare(home.store, "cut", count, written(tally), whole=True)
+    compare_files(spool, count, written(tally), verdict, whole=True)
+    relay.close()
+
+
+def test_a_store_locked_by_another_process_makes_everybody_wait_and_lose_nothing(
+    home: House,
+) -> None:
+    count = 20_000
+    command, tally = begin(home, "locked", count, 0)
+    with DaemonClient(home.target) as client:
+        client.submit_run(run_id="locked", command=command)
+        wait_until("the worker's first bytes", lambda: written(tally) > 0)
+        locker = sqlite3.connect(home.store, timeout=60, isolation_level=None)
+        locker.execute("BEGIN IMMEDIATE")
+        wait_until("the worker to have written all", lambda: written(tally) > 1_000_000)
+        time.sleep(2)
+        locker.execute("ROLLBACK")
+        locker.close()
+        finish(home, "locked", count, tally)
+
+
+def test_a_full_disk_under_the_store_stalls_it_until_there_is_room(small_disk: Path) -> None:
+    with campaign.house(store_directory=small_disk) as home:
+        home.client().close()
+        ballast = small_disk / "ballast"
+        count = 30_000
+        command, tally = begin(home, "full", count, 0)
+        with DaemonClient(home.target) as client:
+            client.submit_run(run_id="full", command=command)
+            wait_until("the worker's first bytes", lambda: written(tally) > 0)
+            fill(ballast)
+            wait_until("the worker to have written all", lambda: written(tally) > 3_000_000)
+            time.sleep(2)
+            ballast.unlink()
+            finish(home, "full", count, tally)
+
+
+def finish(home: House, run_id: str, count: int, tally: Path) -> None:
+    """Wait for a run's end and compare it."""
+    spool = next((home.directory / "spool").glob(f"{run_id}-*"))
+    wait_until("the proxy to end", lambda: not home.processes("proxy", run_id))
+    wait_until("the spool to empty", lambda: settled(spool))
+    verdict = compare(home.store, run_id, count, written(tally), whole=True)
+    compare_files(spool, count, written(tally), verdict, whole=True)
+
+
+def fill(path: Path) -> None:
+    """Fill the disk to the last byte."""
+    with path.open("wb", buffering=0) as file:
+        for size in (2**20, 4096):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
