@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons proof bench clean
+.PHONY: help demo test lint ctest pytest test-pythons proof soak bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,10 @@ test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
+
+soak: $(VENV)/.developer ## the slow lane under hundreds of kills, every row compared
+	$(BIN)/python -m tests.slow.campaign --kills 300
+	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
 
 bench: $(VENV)/.developer ## the fast lane beside memcpy and a plain-Python ring
 	$(BIN)/python -m bench fast

@@ -12,9 +12,8 @@ import struct
 import sys
 import time
 
-from lanekit.slow.client import DaemonClient
-
 from lanekit.errors import DaemonError
+from lanekit.slow.client import DaemonClient
 
 
 def main() -> None:

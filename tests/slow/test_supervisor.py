@@ -22,6 +22,8 @@ from daemon_process import (
     until,
 )
 
+from lanekit import FastLaneReader, SegmentError, segment_name
+from lanekit.segments import segment_path
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 
@@ -147,6 +149,44 @@ say(event="seen", payload={**{n: os.environ.get(n) for n in names}, "cwd": os.ge
         "COLOUR": "blue = green",
         "cwd": str(tmp_path),
     }
+
+
+def test_frames_of_a_submitted_worker_are_mirrored_also_by_the_proxy_that_replaces_its_first(
+    daemon: DaemonProcess, stub: TrainerServiceStub, run_id: str, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    submit(
+        stub,
+        """
+import base64, itertools
+for value in itertools.count():
+    pixels = base64.b64encode(bytes([value % 256]) * 48).decode()
+    frame = dict(width=4, height=4, channels=3, pixels=pixels)
+    say(event_type="step", episode_index=0, step_index=value, frame=frame)
+    time.sleep(0.01)
+    if os.path.exists(sys.argv[1]):
+        break
+""",
+        str(go),
+        run_id=run_id,
+        mirror_frames=True,
+    )
+
+    def shown() -> bool:
+        try:
+            with FastLaneReader.attach(run_id) as reader:
+                return reader.latest_frame() is not None
+        except SegmentError:
+            return False
+
+    until(shown)
+    spool = spool_of(daemon, run_id)
+    first = proxy_of(spool)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: proxy_of(spool) != first and shown())
+    go.touch()
+    wait_for(stub, run_id, pb.RUN_STATE_COMPLETED)
+    until(lambda: not segment_path(segment_name("frame", run_id)).exists())
 
 
 def test_the_same_id_is_not_submitted_twice(stub: TrainerServiceStub) -> None:

@@ -52,8 +52,13 @@ def run(args: argparse.Namespace) -> int:
     because the daemon is away, 76 if because it refuses them.
     """
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if args.adopt and (command or args.spool or args.worker):
-        print("lanekit proxy: --adopt takes no command, --spool or --worker", file=sys.stderr)
+    own = (command, args.spool, args.worker, args.mirror_frames, args.fsync)
+    if args.adopt and any(own):
+        print(
+            "lanekit proxy: --adopt goes on as the first proxy was started; it takes no command, "
+            "--spool, --worker, --mirror-frames or --fsync",
+            file=sys.stderr,
+        )
         return 2
     if not args.adopt and not command and sys.stdin.isatty():
         print(
@@ -67,8 +72,6 @@ def run(args: argparse.Namespace) -> int:
     try:
         options = {
             "target": args.daemon,
-            "mirror_frames": args.mirror_frames,
-            "fsync": args.fsync,
             "token": None if args.token_file is None else read_token(args.token_file),
             "ca_file": args.tls_ca,
             "insecure": args.insecure_loopback,
@@ -83,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
                 worker_id=args.worker,
                 command=command,
                 stdin=None if command else sys.stdin.fileno(),
+                mirror_frames=args.mirror_frames,
+                fsync=args.fsync,
                 require_run=args.require_run,
                 **options,
             )

@@ -34,6 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: here if the daemon is on this machine, else where the daemon is)",
     )
     parser.add_argument(
+        "--mirror-frames",
+        action="store_true",
+        help="show frames found in its steps on the fast lane (lanekit view RUN)",
+    )
+    parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="program and arguments"
     )
 
@@ -62,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             working_directory=directory,
             config_json=config,
             worker_id=args.worker,
+            mirror_frames=args.mirror_frames,
         )
     print(submitted.run_id)
     return 0

@@ -188,6 +188,7 @@ class DaemonClient:
         working_directory: str = "",
         config_json: bytes = b"",
         worker_id: str = "",
+        mirror_frames: bool = False,
     ) -> pb.Run:
         """Have the daemon start a worker and look after it."""
         request = pb.SubmitRunRequest(
@@ -197,6 +198,7 @@ class DaemonClient:
             working_directory=working_directory,
             config_json=config_json,
             worker_id=worker_id,
+            mirror_frames=mirror_frames,
         )
         with self._translated(run_id):
             return self._stub.SubmitRun(request, **self._once()).run
@@ -280,8 +282,6 @@ class DaemonClient:
         """Yield a run's committed log events from a cursor on."""
         request = pb.StreamRunEventsRequest(run_id=run_id, cursor=cursor, history_only=history_only)
         return self._stream(run_id, self._stub.StreamRunEvents, request)
-
-    submit, cancel, control, archive = submit_run, cancel_run, control_run, archive_run
 
     def close(self) -> None:
         """End the connection."""

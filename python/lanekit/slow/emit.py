@@ -157,9 +157,10 @@ class Emitter:
         if worker_id is not None:
             line["worker_id"] = str(worker_id)
         line["time_ns"] = time.time_ns()
-        self._write(_encode(line) + "\n")
+        self.write_line(_encode(line) + "\n")
 
-    def _write(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
+        """Write a line that was made elsewhere, whole; it must end with a line end."""
         with self._lock:
             stream = sys.stdout if self._stream is None else self._stream
             raw = getattr(stream, "buffer", None)

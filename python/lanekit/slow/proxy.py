@@ -79,6 +79,8 @@ class TrainerTelemetryProxy:
             drain_timeout=drain_timeout,
             report=report,
         )
+        settings = {"mirror_frames": mirror_frames, "fsync": fsync}
+        write_whole(self.spool.directory / "proxy.json", settings)
         self._command = list(command)
         self._stdin = stdin
         if stdin is not None:
@@ -90,21 +92,24 @@ class TrainerTelemetryProxy:
         spool: str | os.PathLike[str],
         *,
         target: str | None = None,
-        mirror_frames: bool = False,
-        fsync: bool = False,
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         drain_timeout: float = 30.0,
         report: Callable[[str], None] = report_to_stderr,
     ) -> TrainerTelemetryProxy:
-        """Take over a spool whose proxy died, and its worker if that still lives."""
+        """Take over a spool whose proxy died, and its worker if that still lives.
+
+        Whether frames are mirrored and writes synchronised stays as the first proxy had it.
+        """
+        file = Path(spool) / "proxy.json"
+        settings = read_object(file) if file.exists() else {}
         proxy = cls.__new__(cls)
         proxy._start(
             Spool.open(spool),
             target=target,
-            mirror_frames=mirror_frames,
-            fsync=fsync,
+            mirror_frames=bool(settings.get("mirror_frames")),
+            fsync=bool(settings.get("fsync")),
             token=token,
             ca_file=ca_file,
             insecure=insecure,

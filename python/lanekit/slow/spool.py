@@ -8,7 +8,8 @@ A directory::
                                offset of their first byte
     checkpoint.json            up to which byte everything is acknowledged, and the numbers there
     worker.log  rejects.jsonl  prints, and lines that claimed to be telemetry and were not
-    (and the proxy's own: keeper.json, worker.json, worker.err, exit.json, end.json, *.fifo)
+    (and the proxy's own: proxy.json, keeper.json, worker.json, worker.err, exit.json,
+    end.json, *.fifo)
 
 The journal moves from the worker's pipe with ``splice``: bytes leave the pipe in the same system
 call that puts them into the file, so a process killed at any instruction loses none of them.

@@ -199,4 +199,6 @@ def worker_request(request: Any) -> WorkerRequest:
                 f"config_json travels in an environment variable, so it takes at most "
                 f"{MAX_CONFIG_BYTES} bytes; got {len(request.config_json)}"
             )
-    return WorkerRequest(run_id, request.worker_id, command, environment, directory)
+    return WorkerRequest(
+        run_id, request.worker_id, command, environment, directory, request.mirror_frames
+    )

@@ -114,7 +114,11 @@ class Daemon:
             store = RunStore.open(options.store)
             held.callback(store.close)
             supervisor = Supervisor(
-                options.state / "spool", f"unix:{options.socket}", options.token_file, sink
+                options.state / "spool",
+                f"unix:{options.socket}",
+                options.token_file,
+                sink,
+                options.durability,
             )
             held.callback(supervisor.close)
             service = TrainerService(sink, bus, store, supervisor)

@@ -30,7 +30,7 @@ from lanekit.slow.daemon.spools import SpoolState, look, running_worker
 from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proxy import EXIT_REFUSED
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.sqlite_store import Durability, TelemetrySQLiteStore
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class WorkerRequest:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     directory: Path
+    mirror_frames: bool = False
 
 
 @dataclass(slots=True)
@@ -73,10 +74,16 @@ class Supervisor:
     """Starts proxies, notices their end, replaces those that left something undone."""
 
     def __init__(
-        self, root: Path, target: str, token_file: Path | None, sink: TelemetryDBSink
+        self,
+        root: Path,
+        target: str,
+        token_file: Path | None,
+        sink: TelemetryDBSink,
+        durability: Durability = "normal",
     ) -> None:
         self._root = root
         self._sink = sink
+        self._durability = durability
         self._connection = ["--daemon", target]
         if token_file is not None:
             self._connection += ["--token-file", str(token_file.absolute())]
@@ -107,6 +114,10 @@ class Supervisor:
         arguments = ["--run", request.run_id, "--spool", str(spool)]
         if request.worker_id:
             arguments += ["--worker", request.worker_id]
+        if request.mirror_frames:
+            arguments.append("--mirror-frames")
+        if self._durability == "full":
+            arguments.append("--fsync")
         self._spawn(
             request.run_id,
             spool,

@@ -793,6 +793,7 @@ class SubmitRunRequest(google.protobuf.message.Message):
     WORKING_DIRECTORY_FIELD_NUMBER: builtins.int
     CONFIG_JSON_FIELD_NUMBER: builtins.int
     WORKER_ID_FIELD_NUMBER: builtins.int
+    MIRROR_FRAMES_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     """Letters, digits, and . _ - inside; at most 128. Omitted: the daemon makes one up."""
     working_directory: builtins.str
@@ -800,6 +801,8 @@ class SubmitRunRequest(google.protobuf.message.Message):
     config_json: builtins.bytes
     """Kept with the run; LANEKIT_CONFIG_JSON in the worker's environment."""
     worker_id: builtins.str
+    mirror_frames: builtins.bool
+    """Frames that come with its steps are also shown on the run's fast lane, on the daemon's machine."""
     @property
     def command(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
         """Program and arguments; never given to a shell."""
@@ -817,8 +820,9 @@ class SubmitRunRequest(google.protobuf.message.Message):
         working_directory: builtins.str = ...,
         config_json: builtins.bytes = ...,
         worker_id: builtins.str = ...,
+        mirror_frames: builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["command", b"command", "config_json", b"config_json", "environment", b"environment", "run_id", b"run_id", "worker_id", b"worker_id", "working_directory", b"working_directory"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["command", b"command", "config_json", b"config_json", "environment", b"environment", "mirror_frames", b"mirror_frames", "run_id", b"run_id", "worker_id", b"worker_id", "working_directory", b"working_directory"]) -> None: ...
 
 global___SubmitRunRequest = SubmitRunRequest
 
