@@ -21,7 +21,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def test_the_quick_start_runs_as_written(root: Path, tmp_path: Path) -> None:
-    (code,) = blocks(root / "README.md", "python")
+    code = blocks(root / "README.md", "python")[0]
     assert len(code.splitlines()) <= 20
     script = tmp_path / "quickstart.py"
     script.write_text(code, encoding="utf-8")

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("grpc", reason="needs lanekit[slow]")
-
 from daemon_process import DaemonProcess
 
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
