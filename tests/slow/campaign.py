@@ -77,7 +77,7 @@ class House:
             self.daemon = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "lanekit", "daemon", f"--socket={self.socket}"),
-                    f"--store={self.store}",
+                    *(f"--store={self.store}", f"--state={self.directory}"),
                     f"--durability={self.durability}",
                 ],
                 stdout=log,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import campaign
 import pytest
 from campaign import HERE, House, compare, compare_files, settled, wait_until
-from cutting_relay import CuttingRelay
+from recording_daemon import Relay
 
 from lanekit.slow.client import DaemonClient
 
@@ -71,20 +72,21 @@ def test_a_short_campaign_of_kills_loses_nothing_and_repeats_nothing() -> None:
 
 
 def test_a_socket_cut_within_batches_loses_nothing_and_repeats_nothing(home: House) -> None:
-    relayed = home.directory / "relay.sock"
-    relay = CuttingRelay(relayed, home.socket, seed=7, most_bytes=400_000)
     count = 30_000
+    chance = random.Random(7)
     command, tally = begin(home, "cut", count, 10_000)
-    proxy = proxied(home, "cut", command, f"unix:{relayed}")
-    wait_until("a few cuts", lambda: relay.cuts >= 8 or proxy.poll() is not None)
-    relay.stop_cutting()
-    assert proxy.wait(timeout=campaign.PATIENCE) == 0
-    assert relay.cuts >= 8
+    with Relay(home.directory, str(home.socket)) as relay:
+        proxy = proxied(home, "cut", command, relay.target)
+        for cut in range(1, 9):
+            relay.budget = chance.randrange(1, 100_000)
+            wait_until("a cut", lambda cut=cut: relay.cuts >= cut or proxy.poll() is not None)
+        relay.budget = None
+        assert proxy.wait(timeout=campaign.PATIENCE) == 0
+        assert relay.cuts >= 8
     spool = home.directory / "by-hand" / "cut"
     assert settled(spool)
     verdict = compare(home.store, "cut", count, written(tally), whole=True)
     compare_files(spool, count, written(tally), verdict, whole=True)
-    relay.close()
 
 
 def test_a_store_locked_by_another_process_makes_everybody_wait_and_lose_nothing(
