@@ -39,8 +39,9 @@ soak: $(VENV)/.developer ## the slow lane under hundreds of kills, every row com
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
 
-bench: $(VENV)/.developer ## the fast lane beside memcpy and a plain-Python ring
+bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
+	$(BIN)/python -m bench slow
 
 clean: ## remove what the commands above made
 	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,24 +1,36 @@
-"""Run the benchmarks: ``python -m bench fast [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from bench import fast_lane, machine, report
+from bench import machine
 
-_METHOD = (
-    "Writer and reader are separate processes pinned to different cores. Every operation is one "
-    "sample; blocks of each kind of operation alternate, p50 and p99 are medians over the rounds, "
-    "ratios are medians of the ratios of p50 within a round. Samples of lanekit are taken in "
-    "Python (perf_counter_ns), those of the limits in C (clock_gettime), clock reads included."
-)
+_METHODS = {
+    "fast": (
+        "Writer and reader are separate processes pinned to different cores. Every operation is "
+        "one sample; blocks of each kind of operation alternate, p50 and p99 are medians over the "
+        "rounds, ratios are medians of the ratios of p50 within a round. Samples of lanekit are "
+        "taken in Python (perf_counter_ns), those of the limits in C (clock_gettime), clock reads "
+        "included."
+    ),
+    "slow": (
+        "Real daemon and proxy processes, each round with new files on the checkout's disk. The "
+        "limits, the lane and the trackers alternate, rates are medians over the rounds, ratios "
+        "are medians of the ratios within a round. A lane's time ends with its last "
+        "acknowledgement."
+    ),
+}
 
 
 _TRIES = 8
@@ -31,10 +43,11 @@ class _Found(NamedTuple):
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("lane", choices=["fast"])
+    parser.add_argument("lane", choices=["fast", "slow"])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a first impression")
+    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--only", nargs="+", choices=fast_lane.MEASUREMENTS, help="some measurements instead of all"
+        "--only", nargs="+", metavar="NAME", help="some measurements instead of all"
     )
     parser.add_argument(
         "--noise",
@@ -50,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _quietest(part: fast_lane.Part, effort: fast_lane.Effort, noise_limit: float) -> _Found:
+def _quietest(part: Callable[[Any], Any], effort: Any, noise_limit: float) -> _Found:
     """Measure, again if others kept the machine busy meanwhile; keep the least disturbed result."""
     found: list[_Found] = []
     while len(found) < _TRIES and not (found and found[-1].noise <= noise_limit):
@@ -63,13 +76,13 @@ def _quietest(part: fast_lane.Part, effort: fast_lane.Effort, noise_limit: float
 
 
 def _measure(
-    names: list[str], effort: fast_lane.Effort, noise_limit: float
+    lane: ModuleType, names: list[str], effort: Any, noise_limit: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     results, noise = {}, {}
     for name in names:
         started = time.monotonic()
-        limit = 1.0 if name in fast_lane.UNTIMED else noise_limit
-        found = [_quietest(part, effort, limit) for part in fast_lane.MEASUREMENTS[name]]
+        limit = 1.0 if name in lane.UNTIMED else noise_limit
+        found = [_quietest(part, effort, limit) for part in lane.MEASUREMENTS[name]]
         rows = [each.result for each in found]
         results[name] = rows if len(rows) > 1 else rows[0]
         noise[name] = [round(each.noise, 3) for each in found]
@@ -81,11 +94,11 @@ def _measure(
     return results, noise
 
 
-def _possible(names: list[str]) -> list[str]:
+def _possible(lane: ModuleType, names: list[str]) -> list[str]:
     """Leave out what needs two cores where there is one."""
     if len(machine.cores()) > 1:
         return names
-    left_out = fast_lane.TWO_CORES.intersection(names)
+    left_out = lane.TWO_CORES.intersection(names)
     print(
         "Only one core: writer and reader share it. Left out, because they need two: "
         + (", ".join(sorted(left_out)) or "nothing"),
@@ -94,23 +107,35 @@ def _possible(names: list[str]) -> list[str]:
     return [name for name in names if name not in left_out]
 
 
+def _modules(lane: str) -> tuple[ModuleType, ModuleType]:
+    """Return what measures a lane and what reports it. Each lane has needs of its own."""
+    report = "bench.report" if lane == "fast" else f"bench.{lane}_report"
+    return importlib.import_module(f"bench.{lane}_lane"), importlib.import_module(report)
+
+
 def main() -> None:
     # Ending by SIGTERM must unwind, too: the rings in shared memory are removed on the way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = _arguments()
+    lane, report = _modules(arguments.lane)
+    if unknown := set(arguments.only or ()).difference(lane.MEASUREMENTS):
+        known = ", ".join(lane.MEASUREMENTS)
+        sys.exit(f"--only: {', '.join(sorted(unknown))} is not one of {known}")
     described = machine.describe()
-    effort = fast_lane.QUICK if arguments.quick else fast_lane.FULL
-    names = _possible(arguments.only or list(fast_lane.MEASUREMENTS))
-    results, noise = _measure(names, effort, arguments.noise)
+    effort = lane.QUICK if arguments.quick else lane.FULL
+    if arguments.tiny:  # for the tests: whether it works, not how fast
+        effort = lane.TINY
+    names = _possible(lane, arguments.only or list(lane.MEASUREMENTS))
+    results, noise = _measure(lane, names, effort, arguments.noise)
     record = {
         "machine": described,
-        "method": _METHOD,
+        "method": _METHODS[arguments.lane],
         "effort": asdict(effort),
         "noise": noise,
         "results": results,
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
-    path = arguments.out / "fast.json"
+    path = arguments.out / f"{arguments.lane}.json"
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(report.markdown(results))
     print(f"\nwritten to {path}", file=sys.stderr)

@@ -85,6 +85,11 @@ class TelemetryClient(Emitter):
         self._sender.start()
 
     @property
+    def acknowledged(self) -> dict[str, int]:
+        """How many ``steps``, ``episodes`` and ``events`` the daemon has committed."""
+        return self._sender.acknowledged
+
+    @property
     def refused(self) -> str | None:
         """Why the daemon takes no more events of this client, if so; they stay in the spool."""
         return self._sender.refused

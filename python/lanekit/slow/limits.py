@@ -25,7 +25,7 @@ SEND_BATCH_BYTES = 2**20
 """A sender closes a batch at this many events or bytes, whichever comes first ..."""
 SEND_MAX_DELAY = 0.01
 """... or after so many seconds."""
-SEND_WINDOW = 16
+SEND_WINDOW = 64
 """Batches a sender sends ahead of their acknowledgement."""
 
 HEARTBEAT_INTERVAL = 5.0

@@ -116,6 +116,11 @@ class Sender:
         return True
 
     @property
+    def acknowledged(self) -> dict[str, int]:
+        """How many events of each kind are committed."""
+        return self._link.acknowledged()
+
+    @property
     def refused(self) -> str | None:
         """Why nothing more will be sent, if so."""
         return self._failed or self._link.refused

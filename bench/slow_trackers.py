@@ -1,0 +1,66 @@
+"""The trackers beside the slow lane: their environment, and one recording by one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+EVENTS = {
+    # About how many events each records in two seconds.
+    "trackio": 40_000,
+    "tensorboard": 40_000,
+    "wandb": 6_000,
+    "mlflow": 4_000,
+    "aim": 3_000,
+    "jsonl": 200_000,
+    "duckdb": 60_000,
+}
+NOT_A_TRACKER = frozenset({"jsonl", "duckdb"})
+_TRACKER_PATIENCE = 60.0
+_INSTALL_PATIENCE = 900.0
+
+
+def python() -> str:
+    """Return the Python of the trackers' own environment, made on first use."""
+    try:
+        made = subprocess.run(
+            ("tools/bench_peers.sh",),
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=_INSTALL_PATIENCE,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        # Each tracker is then listed as what it is here: a module that is not found.
+        print(f"the trackers could not be installed: {error}", file=sys.stderr)
+        return sys.executable
+    return made.stdout.strip()
+
+
+def record(python: str, name: str, events: int, directory: Path) -> dict[str, Any]:
+    """Let a tracker record the same events; a failure is a result, too."""
+    quiet = {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    try:
+        done = subprocess.run(
+            (python, "-m", "bench.peers.trackers", name, str(events), str(directory)),
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TRACKER_PATIENCE,
+            env=os.environ | quiet,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"took more than {_TRACKER_PATIENCE:.0f} s"}
+    if done.returncode != 0:
+        return {"failed": (done.stderr.strip().splitlines() or ["no word why"])[-1][:200]}
+    found: dict[str, Any] = json.loads(done.stdout)
+    found["rate"] = found["events"] / found["seconds"]
+    return found
