@@ -10,7 +10,7 @@ from typing import Any, Self
 from bench import slow_events
 from bench.slow_limits import Durability
 from bench.slow_processes import Daemon
-from lanekit.slow.client import TelemetryClient
+from lanekit.slow.sending.telemetry_client import TelemetryClient
 
 _RUN = "bench"
 _LIGHT_LOAD = 1000
@@ -20,7 +20,7 @@ class _Acknowledgements:
     """Notes, in a thread, when a client came to know of more committed steps."""
 
     def __init__(self, client: TelemetryClient) -> None:
-        self._link = client._sender._link  # what the client knows, without its waiting for it
+        self._client = client
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.seen: list[tuple[int, float]] = []
@@ -31,7 +31,7 @@ class _Acknowledgements:
             self._look()
 
     def _look(self) -> None:
-        committed = self._link.acknowledged()["steps"]
+        committed = self._client.acknowledged["steps"]
         if not self.seen or committed > self.seen[-1][0]:
             self.seen.append((committed, time.perf_counter()))
 

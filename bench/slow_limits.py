@@ -19,7 +19,7 @@ _FILLED = "id, episode, step, reward, terminated, truncated, wall_time_ns, actio
 
 
 def _schema() -> str:
-    return importlib.resources.files("lanekit.slow").joinpath("schema.sql").read_text("utf-8")
+    return importlib.resources.files("lanekit.slow.store").joinpath("schema.sql").read_text("utf-8")
 
 
 def _insert(row: Row) -> str:

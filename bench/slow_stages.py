@@ -13,11 +13,11 @@ from bench import slow_events
 from bench.slow_limits import Durability
 from lanekit.slow.batches import Batch, steps_batch
 from lanekit.slow.limits import SEND_BATCH_ROWS
-from lanekit.slow.lines import LineParser
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.publish_requests import RequestBuilder
-from lanekit.slow.spool import Spool
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.sending.lines import LineParser
+from lanekit.slow.sending.publish_requests import RequestBuilder
+from lanekit.slow.sending.spool import Spool
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 _RUN, _STREAM = "bench", "bench"
 _REQUEST = pb.PublishRunStepsRequest

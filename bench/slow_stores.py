@@ -21,8 +21,8 @@ from bench import slow_events
 from bench.slow_processes import BUILD, scratch
 from lanekit.slow.batches import Batch, Kind
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.run_store import RunStore
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 AGENTS = 8
 RUNS = 2

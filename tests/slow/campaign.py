@@ -33,8 +33,8 @@ sys.path[:0] = [str(HERE)]
 import numbered_worker  # noqa: E402
 
 from lanekit.errors import DaemonError  # noqa: E402
-from lanekit.slow.client import DaemonClient  # noqa: E402
-from lanekit.slow.run_store import RunStore  # noqa: E402
+from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
+from lanekit.slow.store.run_store import RunStore  # noqa: E402
 
 PATIENCE = 120.0
 """Seconds that a step of the campaign may take before it counts as a hang."""

@@ -13,7 +13,7 @@ import sys
 import time
 
 from lanekit.errors import DaemonError
-from lanekit.slow.client import DaemonClient
+from lanekit.slow.daemon_client import DaemonClient
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lanekit.slow.batches import episodes_batch, events_batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND

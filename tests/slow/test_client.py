@@ -18,7 +18,7 @@ from proxy_process import ProxyProcess, script, wait_until
 from recording_daemon import RecordingDaemon
 
 from lanekit import errors
-from lanekit.slow.client import DaemonClient, TelemetryClient
+from lanekit.slow import DaemonClient, TelemetryClient
 from lanekit.slow.control import ControlCommand
 from lanekit.slow.proto import telemetry_pb2 as pb
 
@@ -79,7 +79,7 @@ def test_a_killed_workers_spool_is_sent_by_whoever_adopts_it(
     short_directory: Path, recorder: RecordingDaemon
 ) -> None:
     body = """
-    from lanekit.slow.client import TelemetryClient
+    from lanekit.slow.sending.telemetry_client import TelemetryClient
     client = TelemetryClient("r", target=sys.argv[1], spool=sys.argv[2])
     for i in range(5000): client.step(0, i, action=i)
     print("ready", flush=True)
@@ -112,7 +112,7 @@ def test_a_client_inherited_over_fork_refuses(
     import warnings
     warnings.simplefilter("ignore")
     from lanekit import HandleForked
-    from lanekit.slow.client import TelemetryClient
+    from lanekit.slow.sending.telemetry_client import TelemetryClient
     client = TelemetryClient("r", target=sys.argv[1], spool=sys.argv[2])
     client.step(0, 0, action=0)
     child = os.fork()

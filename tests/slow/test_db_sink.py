@@ -18,11 +18,11 @@ from made_batches import RUN, STREAM, episodes, events, steps
 
 from lanekit.errors import InvalidEvent, RunNotFound, SequenceGap, StoreBusy, StoreError
 from lanekit.slow.batches import Batch, steps_batch
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import RunBus, Topic
-from lanekit.slow.run_store import RunStore
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 LONG = 60
 """Seconds after which a test gives up; nothing takes that long."""
@@ -325,7 +325,7 @@ def test_closing_while_stalled_gives_up_in_the_end_and_acknowledges_nothing(
 def test_an_agent_too_many_is_refused_and_the_others_go_on(
     path: Path, bus: RunBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lanekit.slow.ledger.MAX_TRACK", 3)
+    monkeypatch.setattr("lanekit.slow.store.ledger.MAX_TRACK", 3)
     with open_sink(path, bus) as sink:
         register(sink, "b")
         go = block(sink)

@@ -16,7 +16,7 @@ import pytest
 
 from lanekit.slow import emit
 from lanekit.slow.emit import Emitter
-from lanekit.slow.lines import LineParser
+from lanekit.slow.sending.lines import LineParser
 
 
 def emitted(*calls: Any) -> list[dict[str, Any]]:

@@ -34,9 +34,9 @@ from recorded_runs import (
 from lanekit.errors import MissingExtra, RunNotFound, TelemetryError
 from lanekit.slow.batches import steps_batch
 from lanekit.slow.export.run_export import FORMATS, export_run
-from lanekit.slow.lines import LineParser
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.sending.lines import LineParser
+from lanekit.slow.store.run_store import RunStore
 
 pytestmark = pytest.mark.once
 
@@ -141,7 +141,7 @@ def test_an_export_of_a_long_run_needs_no_more_memory_than_one_of_a_short_run(
                 run.append(steps_batch(request))
     code = (
         "import resource, sys; from pathlib import Path;"
-        "from lanekit.slow.run_store import RunStore;"
+        "from lanekit.slow.store.run_store import RunStore;"
         "from lanekit.slow.export.run_export import export_run;"
         "export_run(RunStore.open(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -17,7 +17,7 @@ import pytest
 from campaign import HERE, House, compare, compare_files, settled, wait_until
 from recording_daemon import Relay
 
-from lanekit.slow.client import DaemonClient
+from lanekit.slow.daemon_client import DaemonClient
 
 pytestmark = pytest.mark.once
 

@@ -21,8 +21,6 @@ import pytest
 from daemon_process import DaemonProcess
 
 from lanekit.errors import InvalidEvent
-from lanekit.slow.client import TelemetryClient
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.human import store_recorder
 from lanekit.slow.human.client_recorder import ClientRecorder
 from lanekit.slow.human.record_codec import Record, to_line
@@ -30,11 +28,13 @@ from lanekit.slow.human.session_controller import SessionController
 from lanekit.slow.human.storage_recorder import StorageRecorderService, ring_files
 from lanekit.slow.human.store_recorder import RecordsLost, StoreRecorder
 from lanekit.slow.human.telemetry_service import TelemetryService
-from lanekit.slow.lines import LineParser
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.records import EpisodeRecord, EventRecord, StepRecord
 from lanekit.slow.run_bus import RunBus
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.sending.lines import LineParser
+from lanekit.slow.sending.telemetry_client import TelemetryClient
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.records import EpisodeRecord, EventRecord, StepRecord
+from lanekit.slow.store.run_store import RunStore
 
 
 class Corridor:
@@ -392,7 +392,7 @@ def test_a_killed_recorder_loses_nothing_it_had_taken(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from lanekit.slow.human.storage_recorder import StorageRecorderService\n"
-        "from lanekit.slow.records import EventRecord\n"
+        "from lanekit.slow.store.records import EventRecord\n"
         "ring = StorageRecorderService(sys.argv[1])\n"
         "for i in range(100): ring.record(EventRecord('r', f'event-{i}'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -407,7 +407,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_ring_goes_on(tmp_path: Path) -> 
         "import resource, signal, sys\n"
         "from lanekit.slow.human.storage_recorder import StorageRecorderService\n"
         "from lanekit.slow.human.telemetry_service import TelemetryService\n"
-        "from lanekit.slow.records import EventRecord\n"
+        "from lanekit.slow.store.records import EventRecord\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "service = TelemetryService({'ring': StorageRecorderService(sys.argv[1])})\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"

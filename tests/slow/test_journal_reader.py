@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from recording_daemon import step_line
 
-from lanekit.slow import journal as journal_module
-from lanekit.slow import journal_reader, lines
 from lanekit.slow.batches import rows_to_steps
-from lanekit.slow.journal_reader import JournalReader
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.spool import Checkpoint, Spool
+from lanekit.slow.sending import journal as journal_module
+from lanekit.slow.sending import journal_reader, lines
+from lanekit.slow.sending.journal_reader import JournalReader
+from lanekit.slow.sending.spool import Checkpoint, Spool
 
 LIMIT = 400
 JOURNAL = b"".join(

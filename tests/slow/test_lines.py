@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recording_daemon import step_line
 
-from lanekit.slow import lines as lines_module
 from lanekit.slow.limits import MAX_LINE_BYTES
-from lanekit.slow.lines import LineParser, Parsed
+from lanekit.slow.sending import lines as lines_module
+from lanekit.slow.sending.lines import LineParser, Parsed
 
 # --- the reference: one line at a time, with the standard library ---------------------------------
 

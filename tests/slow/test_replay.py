@@ -28,10 +28,10 @@ from recorded_runs import (
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, segment_name
 from lanekit.errors import RunNotFound, TelemetryError
 from lanekit.segments import segment_path
-from lanekit.slow.pacing import LONGEST_GAP, USUAL_GAP, timeline
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.replay import Replay, ReplayState
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.replay.pacing import LONGEST_GAP, USUAL_GAP, timeline
+from lanekit.slow.replay.player import Replay, ReplayState
+from lanekit.slow.store.run_store import RunStore
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

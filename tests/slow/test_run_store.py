@@ -25,11 +25,11 @@ from lanekit.slow.batches import (
     rows_to_steps,
     steps_batch,
 )
-from lanekit.slow.commit_order import SELECT
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.records import RunState
-from lanekit.slow.run_store import RunStore
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.commit_order import SELECT
+from lanekit.slow.store.records import RunState
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 NEWER = b"\xf8\x3f\x2a\xca\x3f\x03new"  # fields 1023 and 1017 of a version to come
 
@@ -408,7 +408,7 @@ def test_a_store_that_is_not_there_is_named_and_not_made(path: Path) -> None:
 
 READ_AS_NOBODY = """
 import os, sys
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.store.run_store import RunStore
 if os.getuid() == 0:
     os.setuid(65534)
 assert not os.access(os.path.dirname(sys.argv[1]), os.W_OK)

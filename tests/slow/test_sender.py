@@ -17,8 +17,8 @@ from recording_daemon import RecordingDaemon, Relay, step_line
 from lanekit.slow.endpoint import open_channel
 from lanekit.slow.limits import SEND_BATCH_ROWS, SEND_WINDOW
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.sender import Outcome, Sender
-from lanekit.slow.spool import Spool
+from lanekit.slow.sending.sender import Outcome, Sender
+from lanekit.slow.sending.spool import Spool
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lanekit.errors import InvalidEvent, SpoolInUse, TelemetryError
-from lanekit.slow import journal as journal_module
-from lanekit.slow.spool import Checkpoint, Spool
+from lanekit.slow.sending import journal as journal_module
+from lanekit.slow.sending.spool import Checkpoint, Spool
 
 
 def segments(directory: Path) -> list[str]:
@@ -114,7 +114,9 @@ def test_a_second_process_is_told_who_has_the_spool(tmp_path: Path) -> None:
     with Spool.create(tmp_path / "s", "r"):
         with pytest.raises(SpoolInUse, match=f"process {os.getpid()} sends from"):
             Spool.create(tmp_path / "s", "r")
-        script = f"from lanekit.slow.spool import Spool; Spool.open({str(tmp_path / 's')!r})"
+        script = (
+            f"from lanekit.slow.sending.spool import Spool; Spool.open({str(tmp_path / 's')!r})"
+        )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
         assert b"SpoolInUse" in done.stderr
     Spool.open(tmp_path / "s").close()
@@ -123,7 +125,7 @@ def test_a_second_process_is_told_who_has_the_spool(tmp_path: Path) -> None:
 def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
     script = f"""
 import os, sys, time
-from lanekit.slow.spool import Spool
+from lanekit.slow.sending.spool import Spool
 spool = Spool.create({str(tmp_path / "s")!r}, "r")
 if os.fork() == 0:
     time.sleep(5)

@@ -26,8 +26,8 @@ from lanekit.errors import (
 )
 from lanekit.slow.batches import Batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.run_store import RunStore
-from lanekit.slow.sqlite_store import (
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import (
     MIGRATIONS,
     Committed,
     StreamCommitted,
@@ -169,7 +169,7 @@ def test_another_connection_that_writes_the_same_run_is_noticed(
 APPENDER = """
 import sys
 from made_batches import RUN, STREAM, steps
-from lanekit.slow.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 store = TelemetrySQLiteStore.open(sys.argv[1])
 at = store.register_stream(RUN, STREAM, "worker").steps
 while True:

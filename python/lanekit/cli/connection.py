@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lanekit.errors import MissingExtra, TelemetryError
 
 if TYPE_CHECKING:
-    from lanekit.slow.client import DaemonClient
+    from lanekit.slow.daemon_client import DaemonClient
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
 def connect(args: argparse.Namespace) -> DaemonClient:
     """Return a client for the daemon that the arguments name."""
     try:
-        from lanekit.slow.client import DaemonClient
+        from lanekit.slow.daemon_client import DaemonClient
     except ModuleNotFoundError as error:
         raise missing_slow(error) from None
     from lanekit.slow.endpoint import default_socket, read_token

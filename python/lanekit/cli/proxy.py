@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return 2
     from lanekit.slow.endpoint import read_token
-    from lanekit.slow.proxy import TrainerTelemetryProxy
+    from lanekit.slow.sending.proxy import TrainerTelemetryProxy
 
     try:
         options = {

@@ -20,7 +20,7 @@ from lanekit.errors import TelemetryError
 from lanekit.viewer.quit_signals import QuitSignals
 
 if TYPE_CHECKING:
-    from lanekit.slow.replay import Replay
+    from lanekit.slow.replay.player import Replay
 
 NAME = "replay"
 HELP = "publish a recorded run's frames and numbers on the fast lane, at recorded speed"
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     with open_store(args) as store:
         find_run(store, args.run_id)
-        from lanekit.slow.reel import name_of
-        from lanekit.slow.replay import Replay
+        from lanekit.slow.replay.player import Replay
+        from lanekit.slow.replay.reel import name_of
 
         replay = Replay(
             store,
@@ -132,7 +132,7 @@ def _play(replay: Replay, *, interactive: bool) -> int:
 
 def _obey(replay: Replay, keys: bytes) -> bool:
     """Do what the keys say; False means to quit."""
-    from lanekit.slow.replay import ReplayState
+    from lanekit.slow.replay.player import ReplayState
 
     arrows = {b"\x1b[C": ">", b"\x1b[D": "<", b"\x1bOC": ">", b"\x1bOD": "<"}
     for sequence, meaning in arrows.items():

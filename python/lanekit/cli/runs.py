@@ -14,8 +14,8 @@ from lanekit.cli.quantities import ago, duration, number
 from lanekit.cli.store_argument import add_store_argument, open_store
 
 if TYPE_CHECKING:
-    from lanekit.slow.records import RunRecord
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.records import RunRecord
+    from lanekit.slow.store.run_store import RunStore
 
 NAME = "runs"
 HELP = "list the recorded runs: state, age, duration, steps, episodes, return"

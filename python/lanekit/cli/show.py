@@ -19,8 +19,8 @@ from lanekit.cli.store_argument import add_store_argument, find_run, open_store
 from lanekit.viewer.sparkline import sparkline
 
 if TYPE_CHECKING:
-    from lanekit.slow.records import EventRecord, RunRecord, WorkerRecord
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.records import EventRecord, RunRecord, WorkerRecord
+    from lanekit.slow.store.run_store import RunStore
 
 NAME = "show"
 HELP = "show one run: state, counts, each agent's returns, its log, its workers"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lanekit.errors import MissingExtra, RunNotFound
 
 if TYPE_CHECKING:
-    from lanekit.slow.records import RunRecord
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.records import RunRecord
+    from lanekit.slow.store.run_store import RunStore
 
 
 def add_store_argument(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def open_store(args: argparse.Namespace) -> RunStore:
     """Open the store that the command line names."""
     try:
         from lanekit.slow.endpoint import default_store
-        from lanekit.slow.run_store import RunStore
+        from lanekit.slow.store.run_store import RunStore
     except ImportError as error:
         raise MissingExtra(
             f"reading runs needs packages that are not installed ({error}); "

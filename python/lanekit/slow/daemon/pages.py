@@ -7,7 +7,7 @@ from typing import Any
 
 from lanekit.slow.batches import rows_to_steps
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.store.run_store import RunStore
 
 PAGE_ROWS = 1024
 

@@ -19,8 +19,8 @@ import grpc
 
 from lanekit.slow.batches import Batch, Kind, episodes_batch, events_batch, steps_batch
 from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.db_sink import TelemetryDBSink
 
 StreamKey: TypeAlias = tuple[str, str, Kind]
 

@@ -20,11 +20,11 @@ from lanekit.slow.daemon.run_states import ended
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor, WorkerRequest
 from lanekit.slow.daemon.workers import Workers
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.limits import CANCEL_GRACE
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import Topic
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.run_store import RunStore
 
 WATCH_INTERVAL = 0.1
 """Seconds between two responses to one WatchRuns call; what changes between goes together."""

@@ -33,10 +33,10 @@ from lanekit.slow.daemon.security import (
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.run_bus import RunBus
-from lanekit.slow.run_store import RunStore
-from lanekit.slow.sqlite_store import Durability
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import Durability
 
 logger = logging.getLogger(__name__)
 

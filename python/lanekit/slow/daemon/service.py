@@ -11,9 +11,9 @@ from lanekit.slow.daemon.runs import Runs
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.daemon.workers import Workers
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.run_bus import RunBus
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.run_store import RunStore
 
 
 class TrainerService:

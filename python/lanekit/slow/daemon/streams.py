@@ -21,7 +21,7 @@ from lanekit.slow.daemon.methods import Context, Method, Refusal
 from lanekit.slow.daemon.pages import PAGE_ROWS, Page, episodes_page, events_page, steps_page
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.run_bus import Topic
-from lanekit.slow.run_store import RunStore
+from lanekit.slow.store.run_store import RunStore
 
 READING_THREADS = 2
 MAX_CURSOR = 2**62

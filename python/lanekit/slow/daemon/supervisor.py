@@ -27,10 +27,10 @@ from typing import Any
 from lanekit import errors
 from lanekit.slow.batches import events_batch
 from lanekit.slow.daemon.spools import SpoolState, look, running_worker
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.proxy import EXIT_REFUSED
-from lanekit.slow.sqlite_store import Durability, TelemetrySQLiteStore
+from lanekit.slow.sending.proxy import EXIT_REFUSED
+from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended, state_word
 from lanekit.slow.daemon.supervisor import DAEMON_STREAM
-from lanekit.slow.db_sink import TelemetryDBSink
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
+from lanekit.slow.store.db_sink import TelemetryDBSink
 
 MAX_INTEGER = 2**63 - 1
 """The largest number that SQLite takes."""

@@ -12,7 +12,7 @@ from lanekit.slow.export.destination import new_export
 from lanekit.slow.export.source import ExportSource
 
 if TYPE_CHECKING:
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.run_store import RunStore
 
 FORMATS = {
     "parquet": "parquet",

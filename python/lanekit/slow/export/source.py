@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store_file import store_errors
+from lanekit.slow.store.store_file import store_errors
 
 if TYPE_CHECKING:
-    from lanekit.slow.records import RunRecord
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.records import RunRecord
+    from lanekit.slow.store.run_store import RunStore
 
 _WINDOW_ROWS = 8192
 _WINDOW_BYTES = 8 * 2**20

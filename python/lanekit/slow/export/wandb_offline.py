@@ -94,7 +94,7 @@ def _environment(environment: Mapping[str, str], scratch: str) -> dict[str, str]
 
 def main() -> int:
     """Write the run that standard input describes."""
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.run_store import RunStore
 
     order = json.load(sys.stdin)
     try:

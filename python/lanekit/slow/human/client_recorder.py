@@ -9,7 +9,7 @@ from lanekit.slow.human.record_codec import Record, to_line
 from lanekit.slow.limits import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from lanekit.slow.client import TelemetryClient
+    from lanekit.slow.sending.telemetry_client import TelemetryClient
 
 
 class ClientRecorder:

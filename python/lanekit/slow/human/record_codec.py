@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lanekit.errors import InvalidEvent
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.records import EpisodeRecord, EventRecord, StepRecord
+from lanekit.slow.store.records import EpisodeRecord, EventRecord, StepRecord
 
 Record = StepRecord | EpisodeRecord | EventRecord
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, SupportsFloat
 import numpy as np
 
 from lanekit.slow.human.telemetry_service import TelemetryService
-from lanekit.slow.records import EpisodeRecord, EventRecord, StepRecord
+from lanekit.slow.store.records import EpisodeRecord, EventRecord, StepRecord
 
 
 class Environment(Protocol):

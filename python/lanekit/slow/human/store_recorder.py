@@ -22,10 +22,10 @@ from lanekit.slow.batches import (
 )
 from lanekit.slow.human.record_codec import Record, to_episode, to_event, to_step
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.records import EpisodeRecord, StepRecord
+from lanekit.slow.store.records import EpisodeRecord, StepRecord
 
 if TYPE_CHECKING:
-    from lanekit.slow.db_sink import TelemetryDBSink
+    from lanekit.slow.store.db_sink import TelemetryDBSink
 
 MOST_WAITING = 65536
 """Records that wait for a store that can not be written now; what comes then is refused."""

@@ -24,12 +24,12 @@ from lanekit.errors import (
     TelemetryError,
 )
 from lanekit.slow.batches import Batch, Kind, check_run_id, check_stream_id
-from lanekit.slow.ledger import Ledger, RunChange, StreamEntry
-from lanekit.slow.life_cycle import StateChange, interpret
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.row_inserts import insert_episodes, insert_events, insert_steps
-from lanekit.slow.run_rows import select_runs, state_name
-from lanekit.slow.store_file import (
+from lanekit.slow.store.ledger import Ledger, RunChange, StreamEntry
+from lanekit.slow.store.life_cycle import StateChange, interpret
+from lanekit.slow.store.row_inserts import insert_episodes, insert_events, insert_steps
+from lanekit.slow.store.run_rows import select_runs, state_name
+from lanekit.slow.store.store_file import (
     MIGRATIONS,
     Durability,
     Migration,

@@ -8,11 +8,11 @@ from typing import Any, overload
 import apsw
 import numpy as np
 
-from lanekit.slow.commit_order import SEQ_MASK
-from lanekit.slow.records import FrameRecord
-from lanekit.slow.results import TrackName
-from lanekit.slow.row_inserts import TRACK_SHIFT
-from lanekit.slow.store_file import store_errors
+from lanekit.slow.store.commit_order import SEQ_MASK
+from lanekit.slow.store.records import FrameRecord
+from lanekit.slow.store.results import TrackName
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.store_file import store_errors
 
 
 class Frames(Sequence[FrameRecord]):

@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 
 from lanekit.slow.batches import Kind
-from lanekit.slow.commit_order import (
+from lanekit.slow.store.commit_order import (
     SELECT,
     SEQ_MASK,
     TrackTable,
@@ -21,8 +21,8 @@ from lanekit.slow.commit_order import (
     read_rows,
     read_windows,
 )
-from lanekit.slow.results import Row
-from lanekit.slow.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.results import Row
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from lanekit.slow.journal import NO_SPACE
+from lanekit.slow.sending.journal import NO_SPACE
 
 
 class PipePump:

@@ -8,7 +8,7 @@ from typing import Self
 
 from lanekit.errors import SegmentExists, TelemetryError
 from lanekit.fast import FastLaneConfig, FastLaneWriter, PixelFormat
-from lanekit.slow.reel import Reel
+from lanekit.slow.replay.reel import Reel
 
 _FORMATS: dict[int, PixelFormat] = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _RING_BYTES = 64 * 2**20

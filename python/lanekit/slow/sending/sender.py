@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lanekit.slow.daemon_link import Command, DaemonLink
-from lanekit.slow.journal import NO_SPACE
-from lanekit.slow.journal_reader import READ_BYTES, JournalReader, position_reached
 from lanekit.slow.limits import SEND_MAX_DELAY
-from lanekit.slow.lines import StepLine
-from lanekit.slow.spool import Checkpoint, Spool
+from lanekit.slow.sending.daemon_link import Command, DaemonLink
+from lanekit.slow.sending.journal import NO_SPACE
+from lanekit.slow.sending.journal_reader import READ_BYTES, JournalReader, position_reached
+from lanekit.slow.sending.lines import StepLine
+from lanekit.slow.sending.spool import Checkpoint, Spool
 
 if TYPE_CHECKING:
     import grpc

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from lanekit.errors import TelemetryError
 from lanekit.fast import FastLaneMetrics
 from lanekit.slow.batches import Kind
-from lanekit.slow.commit_order import TrackTable
-from lanekit.slow.row_inserts import TRACK_SHIFT
-from lanekit.slow.store_file import store_errors
+from lanekit.slow.store.commit_order import TrackTable
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.store_file import store_errors
 
 if TYPE_CHECKING:
     import apsw
 
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.run_store import RunStore
 
 HOW_TO_RECORD = (
     "a worker records them with lanekit.slow.emit.step(..., frame=pixels), a human's session with "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lanekit.slow.commit_order import SEQ_MASK
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.results import Row, TrackName
-from lanekit.slow.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.commit_order import SEQ_MASK
+from lanekit.slow.store.results import Row, TrackName
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 _NAN = float("nan")
 

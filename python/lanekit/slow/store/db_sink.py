@@ -20,7 +20,6 @@ from typing import Any, Self, TypeVar
 
 from lanekit.errors import StoreError, TelemetryError
 from lanekit.slow.batches import Batch, Kind
-from lanekit.slow.life_cycle import TERMINAL
 from lanekit.slow.limits import (
     DB_PATH_QUEUE_BYTES,
     DB_SINK_BATCH_SIZE,
@@ -28,7 +27,8 @@ from lanekit.slow.limits import (
     RUNBUS_DB_PATH_QUEUE_SIZE,
 )
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
-from lanekit.slow.sqlite_store import Committed, Durability, RunChange, TelemetrySQLiteStore
+from lanekit.slow.store.life_cycle import TERMINAL
+from lanekit.slow.store.sqlite_store import Committed, Durability, RunChange, TelemetrySQLiteStore
 
 log = logging.getLogger(__name__)
 

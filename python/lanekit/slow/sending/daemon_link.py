@@ -19,10 +19,10 @@ from typing import Any
 import grpc
 
 from lanekit.slow.endpoint import token_metadata
-from lanekit.slow.journal_reader import Request
 from lanekit.slow.limits import HEARTBEAT_INTERVAL, SEND_WINDOW
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.spool import KINDS, Spool
+from lanekit.slow.sending.journal_reader import Request
+from lanekit.slow.sending.spool import KINDS, Spool
 
 WINDOW_BYTES = 32 * 2**20
 """Sent ahead of acknowledgements in all; a batch that is larger goes alone."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from lanekit.slow.lines import EpisodeLine, EventLine, StepLine
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.sending.lines import EpisodeLine, EventLine, StepLine
 
 _episode: Callable[[StepLine], int] = attrgetter("episode_index")
 _step: Callable[[StepLine], int] = attrgetter("step_index")

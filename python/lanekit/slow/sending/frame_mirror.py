@@ -14,7 +14,7 @@ import numpy as np
 
 from lanekit.errors import LanekitError
 from lanekit.fast import FastLaneConfig, FastLaneMetrics, FastLaneWriter, PixelFormat
-from lanekit.slow.lines import FrameLine, StepLine
+from lanekit.slow.sending.lines import FrameLine, StepLine
 
 CAPACITY = 16
 """Frames the mirror's ring holds."""

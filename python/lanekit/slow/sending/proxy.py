@@ -19,17 +19,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lanekit.slow.daemon_link import Command
 from lanekit.slow.endpoint import (
     default_socket,
     default_spool_directory,
     open_channel,
     parse_target,
 )
-from lanekit.slow.pipe_pump import PipePump, StderrFile
-from lanekit.slow.sender import Outcome, Sender, report_to_stderr
-from lanekit.slow.spool import Spool, read_object, write_whole
-from lanekit.slow.worker_process import WorkerProcess
+from lanekit.slow.sending.daemon_link import Command
+from lanekit.slow.sending.pipe_pump import PipePump, StderrFile
+from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
+from lanekit.slow.sending.spool import Spool, read_object, write_whole
+from lanekit.slow.sending.worker_process import WorkerProcess
 
 EXIT_SPOOLED = 75
 """Events are left in the spool because the daemon was away (EX_TEMPFAIL)."""
@@ -174,7 +174,7 @@ class TrainerTelemetryProxy:
                 stack.callback(os.close, self._control)
             on_frames = None
             if self._mirror_frames:
-                from lanekit.slow.frame_mirror import FrameMirror
+                from lanekit.slow.sending.frame_mirror import FrameMirror
 
                 mirror = FrameMirror(self.spool.run_id, self._report)
                 stack.callback(mirror.close)

@@ -12,9 +12,10 @@ import apsw
 import numpy as np
 
 from lanekit.errors import RunNotFound, StoreError
-from lanekit.slow.answers import episode_answer, event_answer, step_answer
 from lanekit.slow.batches import Kind
-from lanekit.slow.commit_order import (
+from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.answers import episode_answer, event_answer, step_answer
+from lanekit.slow.store.commit_order import (
     BY_RANGE,
     SEQ_MASK,
     TrackTable,
@@ -22,14 +23,13 @@ from lanekit.slow.commit_order import (
     read_rows,
     read_windows,
 )
-from lanekit.slow.frames import Frames
-from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.records import EventRecord, RunRecord, decode_json
-from lanekit.slow.results import Episodes, Row, Steps, TrackName
-from lanekit.slow.row_inserts import TRACK_SHIFT
-from lanekit.slow.run_rows import select_runs
-from lanekit.slow.selection import Selection, id_ranges, places, select
-from lanekit.slow.store_file import MIGRATIONS, check_file, open_for_reading, store_errors
+from lanekit.slow.store.frames import Frames
+from lanekit.slow.store.records import EventRecord, RunRecord, decode_json
+from lanekit.slow.store.results import Episodes, Row, Steps, TrackName
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.run_rows import select_runs
+from lanekit.slow.store.selection import Selection, id_ranges, places, select
+from lanekit.slow.store.store_file import MIGRATIONS, check_file, open_for_reading, store_errors
 
 __all__ = ["Counts", "Frames", "RunStore"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.run_rows import state_name
+from lanekit.slow.store.run_rows import state_name
 
 
 class RunState(enum.StrEnum):

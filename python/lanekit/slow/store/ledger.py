@@ -16,9 +16,9 @@ import msgspec
 
 from lanekit.errors import InvalidEvent, RunNotFound
 from lanekit.slow.batches import Kind
-from lanekit.slow.life_cycle import StateChange
 from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL, MAX_TRACK
-from lanekit.slow.store_file import roll_back, store_errors
+from lanekit.slow.store.life_cycle import StateChange
+from lanekit.slow.store.store_file import roll_back, store_errors
 
 
 @dataclass(frozen=True, slots=True)

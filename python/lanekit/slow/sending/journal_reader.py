@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lanekit.slow.limits import MAX_LINE_BYTES, SEND_BATCH_ROWS
-from lanekit.slow.lines import TOO_LONG, LineParser, Parsed, StepLine
-from lanekit.slow.publish_requests import RequestBuilder
-from lanekit.slow.spool import Checkpoint, Spool
+from lanekit.slow.sending.lines import TOO_LONG, LineParser, Parsed, StepLine
+from lanekit.slow.sending.publish_requests import RequestBuilder
+from lanekit.slow.sending.spool import Checkpoint, Spool
 
 READ_BYTES = 2**19
 """Most bytes taken from the journal at once; about two batches of steps."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from lanekit.fast import FastLaneMetrics
-from lanekit.slow.pacing import USUAL_GAP, timeline
-from lanekit.slow.reel import Reel
-from lanekit.slow.replay_lane import ReplayLane
+from lanekit.slow.replay.lane import ReplayLane
+from lanekit.slow.replay.pacing import USUAL_GAP, timeline
+from lanekit.slow.replay.reel import Reel
 
 if TYPE_CHECKING:
-    from lanekit.slow.run_store import RunStore
+    from lanekit.slow.store.run_store import RunStore
 
 SLOWEST, FASTEST = 0.01, 1000.0
 _SIGN_OF_LIFE = 0.5

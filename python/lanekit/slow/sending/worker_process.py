@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lanekit.errors import TelemetryError
-from lanekit.slow import worker_keeper
-from lanekit.slow.spool import Spool, read_object
-from lanekit.slow.worker_keeper import start_time
+from lanekit.slow.sending import worker_keeper
+from lanekit.slow.sending.spool import Spool, read_object
+from lanekit.slow.sending.worker_keeper import start_time
 
 _STATUS_SECONDS = 10.0
 """How long to wait for the keeper's word after the worker's end."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.errors import MissingExtra
-from lanekit.slow.records import EpisodeRecord, StepRecord, decode_json
-from lanekit.slow.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.records import EpisodeRecord, StepRecord, decode_json
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 Row = tuple[Any, ...]
 _SEQ_MASK = (1 << TRACK_SHIFT) - 1

@@ -23,7 +23,7 @@ BUSY_TIMEOUT_MS = 1000
 
 
 def _create(connection: apsw.Connection) -> None:
-    schema = importlib.resources.files("lanekit.slow").joinpath("schema.sql")
+    schema = importlib.resources.files("lanekit.slow.store").joinpath("schema.sql")
     connection.execute(schema.read_text(encoding="utf-8"))
     connection.pragma("application_id", APPLICATION_ID)
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from lanekit.errors import StoreError
 from lanekit.slow.batches import Kind
-from lanekit.slow.results import Row, TrackName
-from lanekit.slow.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.results import Row, TrackName
+from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 SEQ_MASK = (1 << TRACK_SHIFT) - 1
 

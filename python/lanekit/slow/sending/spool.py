@@ -36,7 +36,7 @@ from typing import Any, Self
 
 from lanekit.errors import SpoolInUse, TelemetryError
 from lanekit.slow.batches import check_run_id, check_stream_id
-from lanekit.slow.journal import Journal
+from lanekit.slow.sending.journal import Journal
 
 KINDS = ("steps", "episodes", "events")
 _SECTOR = 512

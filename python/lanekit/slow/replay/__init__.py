@@ -1,0 +1,1 @@
+"""Recorded runs, shown again on the fast lane."""
