@@ -1,6 +1,15 @@
-"""Types of the cffi extension; it is imported by ``lanekit._core`` alone."""
+"""Types of the extension; it is imported by ``lanekit._core`` alone.
+
+``ffi`` and ``lib`` are cffi's. The two classes are those of ``python/ext/frame_calls.c``: the calls
+that must not pay cffi's price.
+"""
 
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lanekit.fast.frame import FastLaneFrame, FastLaneMetrics
 
 class CData:
     def __getattr__(self, name: str) -> Any: ...
@@ -95,11 +104,6 @@ class _Lib:
         rolling_return: float,
         step_rate_hz: float,
     ) -> int: ...
-    def lk_frame_publish_pixels(self, writer: CData, pixels: CData) -> int: ...
-    def lk_frame_publish_source(self, source: CData) -> int: ...
-    def lk_frame_publish_source_metrics(
-        self, source: CData, last_reward: float, rolling_return: float, step_rate_hz: float
-    ) -> int: ...
     def lk_frame_reserve(self, writer: CData, pixels: CData) -> int: ...
     def lk_frame_commit(self, writer: CData) -> int: ...
     def lk_frame_commit_metadata(
@@ -132,17 +136,6 @@ class _Lib:
         metadata_size: int,
         info: CData,
     ) -> int: ...
-    def lk_frame_begin_copy(
-        self,
-        reader: CData,
-        choice: int,
-        pixels: CData,
-        metadata: CData,
-        metadata_size: int,
-        info: CData,
-    ) -> int: ...
-    def lk_frame_end_copy(self, reader: CData) -> int: ...
-    def lk_frame_read_target(self, target: CData) -> int: ...
     def lk_frame_peek(
         self,
         reader: CData,
@@ -166,3 +159,21 @@ class _Lib:
 
 ffi: _FFI
 lib: _Lib
+
+class FrameWriter:
+    def publish(
+        self,
+        frame: Any,
+        *,
+        metrics: FastLaneMetrics | None = None,
+        metadata: bytes | bytearray | memoryview | None = None,
+    ) -> int: ...
+    def _bind(
+        self, writer: int, shape: tuple[int, int, int], metadata_size: int, handle: Any
+    ) -> None: ...
+
+class FrameReader:
+    def read_into(self, out: npt.NDArray[np.uint8], *, fresh: bool = False) -> int: ...
+    def latest_frame(self, *, fresh: bool = False) -> FastLaneFrame | None: ...
+    def next_frame(self) -> FastLaneFrame | None: ...
+    def _aim(self, target: int, shape: tuple[int, int, int], kept: tuple[Any, ...]) -> None: ...
