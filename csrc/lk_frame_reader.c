@@ -580,11 +580,11 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
          * for its successor, which announces itself in another segment. */
         uint64_t slice_ns = writer_left(reader) ? successor_check_every_ns : wait_slice_ns;
         uint64_t slice_end = deadline - now < slice_ns ? deadline : now + slice_ns;
-        lk_wait_beyond(&reader->header->head, &reader->header->wake_at, head, slice_end,
-                       &reader->spin, (enum lk_wait_strategy)strategy);
-        status = (int)leave(reader, LK_OK);
+        uint64_t found = lk_wait_beyond(&reader->header->head, &reader->header->wake_at, head,
+                                        slice_end, &reader->spin, (enum lk_wait_strategy)strategy);
+        status = (int)leave(reader, found > head);
         if (status != LK_OK) {
-            return status;
+            return status; /* a frame, at once: whoever waits for it wants it soon */
         }
     }
 }

@@ -475,6 +475,23 @@ static PyObject *reader_next_frame(PyObject *object, PyObject *Py_UNUSED(none)) 
     return copy(object, LK_FRAME_NEXT);
 }
 
+/* Wait with other threads running, and come back with as little delay as can be. */
+static PyObject *reader_wait(PyObject *object, PyObject *args) {
+    unsigned long long timeout_ns;
+    int strategy;
+    if (!PyArg_ParseTuple(args, "Ki:_wait", &timeout_ns, &strategy)) {
+        return NULL;
+    }
+    struct aim aim = take_aim((FrameReader *)object);
+    int status = LK_E_CLOSED;
+    if (aim.kept != NULL) {
+        Py_BEGIN_ALLOW_THREADS status = lk_frame_wait(aim.target.reader, timeout_ns, strategy);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(aim.kept);
+    return PyLong_FromLong(status);
+}
+
 static int reader_traverse(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((FrameReader *)object)->aim.kept);
@@ -546,6 +563,7 @@ static PyMethodDef reader_methods[] = {
      latest_frame_doc},
     {"next_frame", reader_next_frame, METH_NOARGS, next_frame_doc},
     {"_aim", reader_aim, METH_VARARGS, NULL},
+    {"_wait", reader_wait, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -172,7 +172,7 @@ class FastLaneReader(FrameReader):
         deadline = time.monotonic_ns() + (remaining or 0)
         while True:
             step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
-            status = lib.lk_frame_wait(self._handle, step, code)
+            status = self._wait(step, code)
             if status > 0:
                 return True
             if status == _MOVED:
