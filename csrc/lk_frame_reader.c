@@ -469,18 +469,6 @@ int64_t lk_frame_read_target(const struct lk_frame_target *target) {
                          target->metadata, target->metadata_size, target->info);
 }
 
-static int64_t peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
-                    void *metadata, struct lk_frame_info *info, uint64_t now) {
-    struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
-    int64_t seq = read_frame(reader, choice, &to, now);
-    if (seq > 0) {
-        reader->peeked = (uint64_t)seq;
-        *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
-        *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
-    }
-    return seq;
-}
-
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
                       void *metadata, size_t metadata_size, struct lk_frame_info *info) {
     uint64_t now;
@@ -488,19 +476,14 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
     if (status != LK_OK) {
         return status;
     }
-    return leave(reader, peek(reader, choice, pixels, slot, metadata, info, now));
-}
-
-int64_t lk_frame_begin_copy(lk_frame_reader *reader, int choice, const void **pixels,
-                            void *metadata, size_t metadata_size, struct lk_frame_info *info) {
-    uint64_t now;
-    uint32_t slot;
-    int status = begin_read(reader, choice, metadata, metadata_size, &now);
-    if (status != LK_OK) {
-        return status;
+    struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
+    int64_t seq = read_frame(reader, choice, &to, now);
+    if (seq > 0) {
+        reader->peeked = (uint64_t)seq;
+        *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
+        *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
     }
-    int64_t seq = peek(reader, choice, pixels, &slot, metadata, info, now);
-    return seq > 0 ? seq : leave(reader, seq);
+    return leave(reader, seq);
 }
 
 /* Whether frame `seq` has stayed whole until now; the first check of a peek counts it. */
@@ -517,10 +500,6 @@ static int check_peeked(lk_frame_reader *reader, uint64_t seq) {
         }
     }
     return whole ? LK_OK : LK_E_OVERWRITTEN;
-}
-
-int lk_frame_end_copy(lk_frame_reader *reader) {
-    return (int)leave(reader, check_peeked(reader, reader->peeked));
 }
 
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {

@@ -207,19 +207,9 @@ int64_t lk_frame_publish_metrics(lk_frame_writer *writer, const void *pixels, si
     return publish(writer, pixels, pixels_size, metadata, metadata_size, &metrics);
 }
 
-int64_t lk_frame_publish_pixels(lk_frame_writer *writer, const void *pixels) {
-    return publish(writer, pixels, writer->geometry.payload_size, NULL, 0, NULL);
-}
-
 int64_t lk_frame_publish_source(const struct lk_frame_source *source) {
-    return lk_frame_publish_pixels(source->writer, source->pixels);
-}
-
-int64_t lk_frame_publish_source_metrics(const struct lk_frame_source *source, double last_reward,
-                                        double rolling_return, double step_rate_hz) {
-    struct lk_frame_metrics metrics = {last_reward, rolling_return, step_rate_hz};
     lk_frame_writer *writer = source->writer;
-    return publish(writer, source->pixels, writer->geometry.payload_size, NULL, 0, &metrics);
+    return publish(writer, source->pixels, writer->geometry.payload_size, NULL, 0, NULL);
 }
 
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {
