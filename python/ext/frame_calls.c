@@ -29,8 +29,8 @@
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED
-#define BEGIN_FIELDS(self) Py_BEGIN_CRITICAL_SECTION(self)
-#define END_FIELDS() Py_END_CRITICAL_SECTION()
+#define BEGIN_FIELDS(self) Py_BEGIN_CRITICAL_SECTION(self);
+#define END_FIELDS() Py_END_CRITICAL_SECTION();
 #else /* the GIL does it */
 #define BEGIN_FIELDS(self) (void)(self);
 #define END_FIELDS()
@@ -112,6 +112,7 @@ static void *pixels_of(PyObject *thing, const struct shape *shape, int flags) {
     return PyArray_DATA(array);
 }
 
+/* Hand a call on to a method of the Python class, arguments as they came. */
 static PyObject *call_with(PyObject *self, PyObject *name, PyObject *const *args, Py_ssize_t count,
                            PyObject *keywords) {
     Py_ssize_t named = keywords != NULL ? PyTuple_Size(keywords) : 0;
@@ -138,9 +139,9 @@ static PyObject *call_with(PyObject *self, PyObject *name, PyObject *const *args
 /* --- the writer ------------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject_HEAD
-        /* Set once, before the object is used. */
-        lk_frame_writer *writer;
+    PyObject base;
+    /* Set once, before the object is used. */
+    lk_frame_writer *writer;
     PyObject *handle; /* the cffi object that owns the writer */
     struct shape shape;
     size_t frame_size;
@@ -168,7 +169,7 @@ static bool get_double(PyObject *from, PyObject *name, double *to) {
 /* 1: taken; 0: not the plain case; -1: a Python error is set. */
 static int take_extras(const FrameWriter *self, PyObject *keywords, PyObject *const *values,
                        struct extras *out) {
-    Py_ssize_t count = keywords != NULL ? PyTuple_Size(keywords) : 0;
+    Py_ssize_t count = PyTuple_Size(keywords);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name = PyTuple_GetItem(keywords, i);
         PyObject *value = values[i];
@@ -224,8 +225,9 @@ static PyObject *writer_publish(PyObject *object, PyObject *const *args, Py_ssiz
     if (self->frame_size < LET_OTHERS_RUN_FROM) {
         seq = publish(self, pixels, &extras);
     } else {
-        Py_BEGIN_ALLOW_THREADS seq = publish(self, pixels, &extras);
-        Py_END_ALLOW_THREADS
+        PyThreadState *thread = PyEval_SaveThread();
+        seq = publish(self, pixels, &extras);
+        PyEval_RestoreThread(thread);
     }
     if (seq >= 0) {
         return PyLong_FromLongLong(seq);
@@ -282,7 +284,8 @@ struct aim {
 enum kept { FRAME_TYPE, METRICS_TYPE, WIDTH, HEIGHT, CHANNELS, PIXEL_FORMAT, KEPT_AT_LEAST };
 
 typedef struct {
-    PyObject_HEAD struct aim aim;
+    PyObject base;
+    struct aim aim;
 } FrameReader;
 
 /* The aim with a reference of its own: meanwhile another thread may change the reader's. */
@@ -331,12 +334,13 @@ static int take_fresh(PyObject *keywords, PyObject *const *values) {
 }
 
 static int64_t read_target(const struct lk_frame_target *target) {
-    int64_t seq;
     if (target->pixels_size < LET_OTHERS_RUN_FROM) {
         return lk_frame_read_target(target);
     }
-    Py_BEGIN_ALLOW_THREADS seq = lk_frame_read_target(target);
-    Py_END_ALLOW_THREADS return seq;
+    PyThreadState *thread = PyEval_SaveThread();
+    int64_t seq = lk_frame_read_target(target);
+    PyEval_RestoreThread(thread);
+    return seq;
 }
 
 static PyObject *reader_read_into(PyObject *object, PyObject *const *args, Py_ssize_t count,
@@ -485,8 +489,9 @@ static PyObject *reader_wait(PyObject *object, PyObject *args) {
     struct aim aim = take_aim((FrameReader *)object);
     int status = LK_E_CLOSED;
     if (aim.kept != NULL) {
-        Py_BEGIN_ALLOW_THREADS status = lk_frame_wait(aim.target.reader, timeout_ns, strategy);
-        Py_END_ALLOW_THREADS
+        PyThreadState *thread = PyEval_SaveThread();
+        status = lk_frame_wait(aim.target.reader, timeout_ns, strategy);
+        PyEval_RestoreThread(thread);
     }
     Py_XDECREF(aim.kept);
     return PyLong_FromLong(status);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from types import TracebackType
 from typing import Literal, NoReturn, Self
@@ -82,6 +83,9 @@ class FastLaneReader(FrameReader):
         self._last_metrics = FastLaneMetrics()
         self._segments_seen = 0
         self._announced: FastLaneConfig | None = None
+        # Two threads in one reader are an error; but what the one is told must not undo what the
+        # other was told later.
+        self._settling = threading.Lock()
         self._settle()
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
 
@@ -240,17 +244,18 @@ class FastLaneReader(FrameReader):
     def _settle(self) -> None:
         """Take over the geometry of the segment that the core is on now."""
         out = ffi.new("struct lk_frame_config *")
-        check(lib.lk_frame_reader_config(self._handle, out), self._what)
-        self._config = config = FastLaneConfig.from_c(out)
-        if self._announced is None:  # what read_into's caller knows of
-            self._announced = config
-        self._shape = config.shape
-        size = config.metadata_size
-        self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
-        self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
-        self._info.seq = 0
-        self._segments_seen += 1
-        self._take_aim()
+        with self._settling:
+            check(lib.lk_frame_reader_config(self._handle, out), self._what)
+            self._config = config = FastLaneConfig.from_c(out)
+            if self._announced is None:  # what read_into's caller knows of
+                self._announced = config
+            self._shape = config.shape
+            size = config.metadata_size
+            self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
+            self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
+            self._info.seq = 0
+            self._segments_seen += 1
+            self._take_aim()
 
     def _take_aim(self) -> None:
         """Tell the calls in C what they read from, and from what they make frames."""
@@ -279,11 +284,12 @@ class FastLaneReader(FrameReader):
 
     def _check_geometry(self) -> None:
         """Say once, to whoever reads into arrays of its own, that frames look different now."""
-        now, before = self._config, self._announced
-        if before is None or self._looks_as_announced():
-            return
-        self._announced = now
-        self._take_aim()
+        with self._settling:
+            now, before = self._config, self._announced
+            if before is None or self._looks_as_announced():
+                return
+            self._announced = now
+            self._take_aim()
         raise errors.GeometryChanged(
             f"{self._what}: a new writer publishes {now.width}x{now.height} {now.pixel_format} "
             f"instead of {before.width}x{before.height} {before.pixel_format}; allocate a buffer "
