@@ -392,44 +392,51 @@ static PyObject *make_metrics(PyObject *kept, const struct lk_frame_metrics *fro
     return metrics;
 }
 
-/* What FastLaneFrame(...) makes, without the price of a frozen dataclass's own constructor. */
+/* What FastLaneFrame(...) makes, without the price of a frozen dataclass's own constructor; takes
+ * over the metadata. */
 static PyObject *make_frame(PyObject *kept, PyObject *data, PyObject *metadata,
                             const struct lk_frame_info *info) {
     PyObject *frame = new_of(kept, FRAME_TYPE);
-    if (frame != NULL &&
-        !(set_new(frame, names.data, Py_NewRef(data)) &&
-          set_kept(frame, names.width, kept, WIDTH) &&
-          set_kept(frame, names.height, kept, HEIGHT) &&
-          set_kept(frame, names.channels, kept, CHANNELS) &&
-          set_new(frame, names.metrics, make_metrics(kept, &info->metrics)) &&
-          set_new(frame, names.metadata, Py_NewRef(metadata)) &&
-          set_new(frame, names.seq, PyLong_FromUnsignedLongLong(info->seq)) &&
-          set_new(frame, names.timestamp_ns, PyLong_FromUnsignedLongLong(info->timestamp_ns)) &&
-          set_kept(frame, names.pixel_format, kept, PIXEL_FORMAT) &&
-          set_new(frame, names.skipped, PyLong_FromUnsignedLongLong(info->skipped)))) {
+    if (frame == NULL) {
+        Py_XDECREF(metadata);
+    } else if (!(set_new(frame, names.metadata, metadata) &&
+                 set_new(frame, names.data, Py_NewRef(data)) &&
+                 set_kept(frame, names.width, kept, WIDTH) &&
+                 set_kept(frame, names.height, kept, HEIGHT) &&
+                 set_kept(frame, names.channels, kept, CHANNELS) &&
+                 set_new(frame, names.metrics, make_metrics(kept, &info->metrics)) &&
+                 set_new(frame, names.seq, PyLong_FromUnsignedLongLong(info->seq)) &&
+                 set_new(frame, names.timestamp_ns,
+                         PyLong_FromUnsignedLongLong(info->timestamp_ns)) &&
+                 set_kept(frame, names.pixel_format, kept, PIXEL_FORMAT) &&
+                 set_new(frame, names.skipped, PyLong_FromUnsignedLongLong(info->skipped)))) {
         Py_CLEAR(frame);
     }
     return frame;
 }
 
-/* Let last_frame_info know, and cut the metadata to its size; None if the frame carries none. */
-static bool settle_info(FrameReader *self, const struct aim *aim, const struct lk_frame_info *info,
-                        PyObject **metadata) {
+/* Let last_frame_info know of the frame that was read last. */
+static void note_info(FrameReader *self, const struct aim *aim, const struct lk_frame_info *info,
+                      const char *metadata) {
     BEGIN_FIELDS(self)
     *aim->target.info = *info;
     if (info->metadata_size > 0) {
-        memcpy(aim->target.metadata, PyBytes_AsString(*metadata), (size_t)info->metadata_size);
+        memcpy(aim->target.metadata, metadata, (size_t)info->metadata_size);
     }
     END_FIELDS()
-    if (info->metadata_size >= 0) {
-        return _PyBytes_Resize(metadata, (Py_ssize_t)info->metadata_size) == 0;
-    }
-    Py_DECREF(*metadata);
-    *metadata = Py_NewRef(Py_None);
-    return true;
 }
 
-/* Pixels and metadata go straight into the bytes objects that the frame will hold. */
+/* What a frame carries, out of a bytes object with room for more; None if it carries nothing. */
+static PyObject *cut_metadata(PyObject *room, const struct lk_frame_info *info) {
+    if (info->metadata_size < 0) {
+        return Py_NewRef(Py_None);
+    }
+    Py_ssize_t size = (Py_ssize_t)info->metadata_size;
+    return size == PyBytes_Size(room) ? Py_NewRef(room)
+                                      : PyBytes_FromStringAndSize(PyBytes_AsString(room), size);
+}
+
+/* Pixels and metadata go straight into bytes objects. */
 static PyObject *copy_frame(FrameReader *self, const struct aim *aim, int choice, int64_t *seq) {
     struct lk_frame_info info = {.seq = 0};
     struct lk_frame_target target = aim->target;
@@ -442,8 +449,9 @@ static PyObject *copy_frame(FrameReader *self, const struct aim *aim, int choice
         target.metadata = PyBytes_AsString(metadata);
         target.info = &info;
         *seq = read_target(&target);
-        if (*seq > 0 && settle_info(self, aim, &info, &metadata)) {
-            frame = make_frame(aim->kept, data, metadata, &info);
+        if (*seq > 0) {
+            note_info(self, aim, &info, target.metadata);
+            frame = make_frame(aim->kept, data, cut_metadata(metadata, &info), &info);
         }
     }
     Py_XDECREF(metadata);
