@@ -20,18 +20,20 @@
 
 static const uint64_t heartbeat_every_ns = 100000000;
 
+/* What each publish touches comes first, on few cache lines: the copy itself drives them out of the
+ * nearest cache each time. */
 struct lk_frame_writer {
     struct lk_guard guard;
+    bool reserved;
     lk_segment *segment;
     struct lk_frame_header *header;
-    struct lk_frame_geometry geometry;
-    struct lk_segment_id id;
     void (*copy_pixels)(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
     uint64_t published; /* the head, from private memory: nobody else may move it for us */
-    uint32_t next_index;
-    bool reserved;
-    struct lk_frame_metrics metrics;
     uint64_t heartbeat_ns;
+    uint32_t next_index;
+    struct lk_frame_metrics metrics;
+    struct lk_frame_geometry geometry;
+    struct lk_segment_id id;
 };
 
 /* --- creation --------------------------------------------------------------------------------- */

@@ -97,15 +97,27 @@ static int parse_address(PyObject *from, void *to) {
     return PyErr_Occurred() == NULL;
 }
 
+/* numpy's own, side by side: a copy drives them out of the nearest cache each time. */
+static struct {
+    PyTypeObject *ndarray;
+    PyArray_Descr *uint8;
+} numpy;
+
+static bool meet_numpy(void) {
+    numpy.ndarray = &PyArray_Type;
+    numpy.uint8 = PyArray_DescrFromType(NPY_UINT8);
+    return numpy.uint8 != NULL;
+}
+
 /* The pixels of a uint8 array that has exactly this shape and these flags; else NULL. */
 static void *pixels_of(PyObject *thing, const struct shape *shape, int flags) {
-    if (shape->height == 0 || !PyArray_Check(thing)) {
+    if (shape->height == 0 || !PyObject_TypeCheck(thing, numpy.ndarray)) {
         return NULL;
     }
     PyArrayObject *array = (PyArrayObject *)thing;
     const npy_intp *found = PyArray_DIMS(array);
-    if (PyArray_TYPE(array) != NPY_UINT8 || PyArray_NDIM(array) != 3 || found[0] != shape->height ||
-        found[1] != shape->width || found[2] != shape->channels ||
+    if (PyArray_DESCR(array) != numpy.uint8 || PyArray_NDIM(array) != 3 ||
+        found[0] != shape->height || found[1] != shape->width || found[2] != shape->channels ||
         !PyArray_CHKFLAGS(array, flags)) {
         return NULL;
     }
@@ -142,10 +154,10 @@ typedef struct {
     PyObject base;
     /* Set once, before the object is used. */
     lk_frame_writer *writer;
-    PyObject *handle; /* the cffi object that owns the writer */
     struct shape shape;
     size_t frame_size;
     size_t metadata_size; /* most per frame */
+    PyObject *handle;     /* the cffi object that owns the writer */
 } FrameWriter;
 
 /* What goes with a frame. */
@@ -612,7 +624,7 @@ PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void) {
     import_array();
     PyObject *module = lk_cffi_module();
-    bool fine = module != NULL && make_names();
+    bool fine = module != NULL && make_names() && meet_numpy();
     for (size_t i = 0; fine && i < sizeof types / sizeof *types; i++) {
         PyObject *type = PyType_FromSpec(&types[i]);
         fine = type != NULL && PyModule_AddType(module, (PyTypeObject *)type) == 0;

@@ -362,7 +362,7 @@ class FastLaneReader(FrameReader):
             )
         if not out.flags.writeable:
             raise ValueError(f"{self._what}: read_into needs an array that can be written to")
-        if out.flags.c_contiguous:
+        if out.flags.c_contiguous and out.dtype is _UINT8:
             return self.read_into(out, fresh=bool(fresh))
         frame = self.latest_frame(fresh=bool(fresh))
         self._check_geometry()
