@@ -23,6 +23,7 @@
 static const uint64_t owner_check_every_ns = 250000000;
 static const uint64_t successor_check_every_ns = 20000000;
 static const uint64_t wait_slice_ns = 50000000;
+static const uint64_t unheard_slice_ns = 5000000;
 
 struct lk_frame_reader {
     struct lk_guard guard;
@@ -530,6 +531,23 @@ int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **se
     return status;
 }
 
+/* Whether the writer looks for sleepers at each frame: from the first it publishes after somebody
+ * has slept here. */
+static bool will_be_woken(const lk_frame_reader *reader) {
+    /* relaxed: the [W2] fence in lk_wait_beyond stands between this and the look at the head, which
+     * then finds what the writer announced before it began to look for us. */
+    return atomic_load_explicit(&reader->header->wakes, memory_order_relaxed) != 0;
+}
+
+/* In slices, to renew the lease, to notice a writer that dies without a word, to look for its
+ * successor, which announces itself in another segment, and to be heard. */
+static uint64_t wait_slice(const lk_frame_reader *reader) {
+    if (!will_be_woken(reader)) {
+        return unheard_slice_ns;
+    }
+    return writer_left(reader) ? successor_check_every_ns : wait_slice_ns;
+}
+
 int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
     if (strategy < LK_WAIT_HYBRID || strategy > LK_WAIT_BLOCK) {
         return LK_E_INVALID;
@@ -555,9 +573,7 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
         if (now >= deadline) {
             return (int)leave(reader, 0);
         }
-        /* In slices, to renew the lease, to notice a writer that dies without a word, and to look
-         * for its successor, which announces itself in another segment. */
-        uint64_t slice_ns = writer_left(reader) ? successor_check_every_ns : wait_slice_ns;
+        uint64_t slice_ns = wait_slice(reader);
         uint64_t slice_end = deadline - now < slice_ns ? deadline : now + slice_ns;
         uint64_t found = lk_wait_beyond(&reader->header->head, &reader->header->wake_at, head,
                                         slice_end, &reader->spin, (enum lk_wait_strategy)strategy);

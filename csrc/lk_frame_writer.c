@@ -25,6 +25,7 @@ static const uint64_t heartbeat_every_ns = 100000000;
 struct lk_frame_writer {
     struct lk_guard guard;
     bool reserved;
+    bool wakes; /* somebody has slept here: announcements look for sleepers */
     lk_segment *segment;
     struct lk_frame_header *header;
     void (*copy_pixels)(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
@@ -141,6 +142,23 @@ static void begin_frame(lk_frame_writer *writer) {
     lk_seqlock_begin_write(&next_slot(writer)->seq, lk_frame_word_writing(writer->published + 1));
 }
 
+/* Make a frame the newest one, and wake whoever sleeps for it. */
+static void announce(lk_frame_writer *writer, uint64_t seq) {
+    struct lk_frame_header *header = writer->header;
+    if (!writer->wakes && atomic_load_explicit(&header->wake_at, memory_order_relaxed) != 0) {
+        writer->wakes = true;
+        /* [W2] release: pairs with the [W2] fence in lk_wait_beyond, of a reader that has found it
+         * before: will_be_woken in lk_frame_reader.c. Without it, that reader could count on being
+         * woken and yet miss a head that was announced before. */
+        atomic_store_explicit(&header->wakes, 1, memory_order_release);
+    }
+    if (writer->wakes) {
+        lk_announce(&header->head, &header->wake_at, seq);
+    } else {
+        lk_announce_unheard(&header->head, seq);
+    }
+}
+
 /* Everything after the pixels: what belongs to the frame, the even word, the head. */
 static int64_t finish_frame(lk_frame_writer *writer, const void *metadata, size_t metadata_size) {
     struct lk_frame_slot *slot = next_slot(writer);
@@ -164,7 +182,7 @@ static int64_t finish_frame(lk_frame_writer *writer, const void *metadata, size_
     writer->next_index =
         writer->next_index + 1 < writer->geometry.capacity ? writer->next_index + 1 : 0;
     beat(writer, now);
-    lk_announce(&writer->header->head, &writer->header->wake_at, seq);
+    announce(writer, seq);
     return (int64_t)seq;
 }
 

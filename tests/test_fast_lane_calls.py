@@ -398,3 +398,41 @@ def test_threads_in_one_reader_stay_safe_while_it_moves_between_writers(run_id: 
     writer.close()
     writer.unlink()
     assert problems == []
+
+
+# --- sleeping readers -----------------------------------------------------------------------------
+
+
+def test_the_writer_looks_for_sleepers_from_the_first_one_on(run_id: str) -> None:
+    """Looking takes a full fence, which a lane that nobody sleeps on does without."""
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        path = Path("/dev/shm", writer.name)
+
+        def wakes() -> int:
+            return int.from_bytes(path.read_bytes()[584:592], "little")
+
+        for _ in range(3):
+            writer.publish(picture(1))
+            assert reader.wait(1, strategy="spin")
+            assert reader.latest_frame() is not None
+        assert wakes() == 0
+        assert not reader.wait(0.02, strategy="block")
+        assert wakes() == 0
+        writer.publish(picture(1))
+        assert wakes() == 1
+        assert reader.wait(1, strategy="block")
+
+
+@pytest.mark.parametrize("strategy", ["block", "hybrid"])
+def test_a_first_sleeper_is_woken_by_the_next_frame(run_id: str, strategy: Any) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        seen: list[bool] = []
+        for seq in range(1, 4):
+            thread = threading.Thread(target=lambda: seen.append(reader.wait(strategy=strategy)))
+            thread.start()
+            writer.publish(picture(seq))
+            thread.join()
+            frame = reader.latest_frame()
+            assert frame is not None
+            assert frame.seq == seq
+        assert seen == [True] * 3
