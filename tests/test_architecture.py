@@ -76,6 +76,13 @@ def test_only_the_core_module_touches_the_extension() -> None:
     assert importers == ["_core.py"]
 
 
+def test_the_core_knows_nothing_of_python(root: Path) -> None:
+    sources = [path for path in (root / "csrc").rglob("*") if path.suffix in (".c", ".h", ".cpp")]
+    assert len(sources) > 10
+    for path in sources:
+        assert "Python.h" not in path.read_text(encoding="utf-8"), path
+
+
 def test_the_base_package_needs_numpy_and_cffi_only() -> None:
     allowed = set(sys.stdlib_module_names) | {"numpy", "lanekit"}
     for path in sources():
