@@ -48,7 +48,7 @@ clean: ## remove what the commands above made
 
 # --- environments -------------------------------------------------------------------------------
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch]) \
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.c) \
   tools/emit_binding.py
 
 $(VENV)/bin/python:

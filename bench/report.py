@@ -99,13 +99,16 @@ def _read(found: list[dict[str, Any]]) -> str:
 
 
 def _throughput(found: dict[str, Any]) -> str:
-    rows = (
-        (label, f"{row['frames_per_second']:,.0f}", f"{row['ratio']:.3f}")
-        for label, row in found["readers"].items()
-    )
-    return f"### Writer throughput, {found['frame']}\n\n" + _table(
-        ("readers", "frames/s", "÷ no reader"), rows
-    )
+    rows = []
+    for label, sides in found["readers"].items():
+        cells = (
+            cell
+            for side in ("publish", "memcpy")
+            for cell in (f"{sides[side]['frames_per_second']:,.0f}", f"{sides[side]['ratio']:.3f}")
+        )
+        rows.append((label, *cells))
+    head = ("readers", "publish: frames/s", "÷ no reader", "memcpy in C: frames/s", "÷ no reader")
+    return f"### Writer throughput, {found['frame']}\n\n" + _table(head, rows)
 
 
 def _latency(found: dict[str, Any]) -> str:

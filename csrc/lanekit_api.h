@@ -187,20 +187,13 @@ int64_t lk_frame_publish_metrics(lk_frame_writer *writer, const void *pixels, si
                                  const void *metadata, size_t metadata_size, double last_reward,
                                  double rolling_return, double step_rate_hz);
 
-/*
- * The same for callers to whom each argument costs time, as it does through a foreign-function
- * interface: a plain frame that is known to have the right size, and a frame that stays at one
- * address, described once.
- */
-int64_t lk_frame_publish_pixels(lk_frame_writer *writer, const void *pixels);
-
+/* The same for a frame that stays at one address, described once: for callers to whom each argument
+ * costs time, as it does through a foreign-function interface. */
 struct lk_frame_source {
     lk_frame_writer *writer;
     const void *pixels;
 };
 int64_t lk_frame_publish_source(const struct lk_frame_source *source);
-int64_t lk_frame_publish_source_metrics(const struct lk_frame_source *source, double last_reward,
-                                        double rolling_return, double step_rate_hz);
 
 /* Lend the next slot's pixels to render into. Returns the slot's index. */
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels);
@@ -282,15 +275,6 @@ int64_t lk_frame_read_target(const struct lk_frame_target *target);
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
                       void *metadata, size_t metadata_size, struct lk_frame_info *info);
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq);
-
-/*
- * Copy a frame yourself: if this answers a sequence number, copy from *pixels, then call
- * lk_frame_end_copy, which answers LK_OK if the copy is whole. In between the handle is taken:
- * calls of other threads answer LK_E_CONCURRENT, closing waits.
- */
-int64_t lk_frame_begin_copy(lk_frame_reader *reader, int choice, const void **pixels,
-                            void *metadata, size_t metadata_size, struct lk_frame_info *info);
-int lk_frame_end_copy(lk_frame_reader *reader);
 
 /* A slot's pixels with a reference to their memory, for views that may outlive the reader. */
 int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,

@@ -23,6 +23,7 @@
 static const uint64_t owner_check_every_ns = 250000000;
 static const uint64_t successor_check_every_ns = 20000000;
 static const uint64_t wait_slice_ns = 50000000;
+static const uint64_t unheard_slice_ns = 5000000;
 
 struct lk_frame_reader {
     struct lk_guard guard;
@@ -469,18 +470,6 @@ int64_t lk_frame_read_target(const struct lk_frame_target *target) {
                          target->metadata, target->metadata_size, target->info);
 }
 
-static int64_t peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
-                    void *metadata, struct lk_frame_info *info, uint64_t now) {
-    struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
-    int64_t seq = read_frame(reader, choice, &to, now);
-    if (seq > 0) {
-        reader->peeked = (uint64_t)seq;
-        *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
-        *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
-    }
-    return seq;
-}
-
 int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, uint32_t *slot,
                       void *metadata, size_t metadata_size, struct lk_frame_info *info) {
     uint64_t now;
@@ -488,19 +477,14 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
     if (status != LK_OK) {
         return status;
     }
-    return leave(reader, peek(reader, choice, pixels, slot, metadata, info, now));
-}
-
-int64_t lk_frame_begin_copy(lk_frame_reader *reader, int choice, const void **pixels,
-                            void *metadata, size_t metadata_size, struct lk_frame_info *info) {
-    uint64_t now;
-    uint32_t slot;
-    int status = begin_read(reader, choice, metadata, metadata_size, &now);
-    if (status != LK_OK) {
-        return status;
+    struct destination to = {.pixels = NULL, .metadata = metadata, .info = info};
+    int64_t seq = read_frame(reader, choice, &to, now);
+    if (seq > 0) {
+        reader->peeked = (uint64_t)seq;
+        *slot = lk_frame_slot_index(&reader->geometry, (uint64_t)seq);
+        *pixels = (const void *)lk_frame_slot_at(reader->header, &reader->geometry, *slot)->pixels;
     }
-    int64_t seq = peek(reader, choice, pixels, &slot, metadata, info, now);
-    return seq > 0 ? seq : leave(reader, seq);
+    return leave(reader, seq);
 }
 
 /* Whether frame `seq` has stayed whole until now; the first check of a peek counts it. */
@@ -517,10 +501,6 @@ static int check_peeked(lk_frame_reader *reader, uint64_t seq) {
         }
     }
     return whole ? LK_OK : LK_E_OVERWRITTEN;
-}
-
-int lk_frame_end_copy(lk_frame_reader *reader) {
-    return (int)leave(reader, check_peeked(reader, reader->peeked));
 }
 
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq) {
@@ -551,6 +531,23 @@ int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **se
     return status;
 }
 
+/* Whether the writer looks for sleepers at each frame: from the first it publishes after somebody
+ * has slept here. */
+static bool will_be_woken(const lk_frame_reader *reader) {
+    /* relaxed: the [W2] fence in lk_wait_beyond stands between this and the look at the head, which
+     * then finds what the writer announced before it began to look for us. */
+    return atomic_load_explicit(&reader->header->wakes, memory_order_relaxed) != 0;
+}
+
+/* In slices, to renew the lease, to notice a writer that dies without a word, to look for its
+ * successor, which announces itself in another segment, and to be heard. */
+static uint64_t wait_slice(const lk_frame_reader *reader) {
+    if (!will_be_woken(reader)) {
+        return unheard_slice_ns;
+    }
+    return writer_left(reader) ? successor_check_every_ns : wait_slice_ns;
+}
+
 int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
     if (strategy < LK_WAIT_HYBRID || strategy > LK_WAIT_BLOCK) {
         return LK_E_INVALID;
@@ -576,15 +573,13 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
         if (now >= deadline) {
             return (int)leave(reader, 0);
         }
-        /* In slices, to renew the lease, to notice a writer that dies without a word, and to look
-         * for its successor, which announces itself in another segment. */
-        uint64_t slice_ns = writer_left(reader) ? successor_check_every_ns : wait_slice_ns;
+        uint64_t slice_ns = wait_slice(reader);
         uint64_t slice_end = deadline - now < slice_ns ? deadline : now + slice_ns;
-        lk_wait_beyond(&reader->header->head, &reader->header->wake_at, head, slice_end,
-                       &reader->spin, (enum lk_wait_strategy)strategy);
-        status = (int)leave(reader, LK_OK);
+        uint64_t found = lk_wait_beyond(&reader->header->head, &reader->header->wake_at, head,
+                                        slice_end, &reader->spin, (enum lk_wait_strategy)strategy);
+        status = (int)leave(reader, found > head);
         if (status != LK_OK) {
-            return status;
+            return status; /* a frame, at once: whoever waits for it wants it soon */
         }
     }
 }

@@ -20,18 +20,21 @@
 
 static const uint64_t heartbeat_every_ns = 100000000;
 
+/* What each publish touches comes first, on few cache lines: the copy itself drives them out of the
+ * nearest cache each time. */
 struct lk_frame_writer {
     struct lk_guard guard;
+    bool reserved;
+    bool wakes; /* somebody has slept here: announcements look for sleepers */
     lk_segment *segment;
     struct lk_frame_header *header;
-    struct lk_frame_geometry geometry;
-    struct lk_segment_id id;
     void (*copy_pixels)(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
     uint64_t published; /* the head, from private memory: nobody else may move it for us */
-    uint32_t next_index;
-    bool reserved;
-    struct lk_frame_metrics metrics;
     uint64_t heartbeat_ns;
+    uint32_t next_index;
+    struct lk_frame_metrics metrics;
+    struct lk_frame_geometry geometry;
+    struct lk_segment_id id;
 };
 
 /* --- creation --------------------------------------------------------------------------------- */
@@ -139,6 +142,23 @@ static void begin_frame(lk_frame_writer *writer) {
     lk_seqlock_begin_write(&next_slot(writer)->seq, lk_frame_word_writing(writer->published + 1));
 }
 
+/* Make a frame the newest one, and wake whoever sleeps for it. */
+static void announce(lk_frame_writer *writer, uint64_t seq) {
+    struct lk_frame_header *header = writer->header;
+    if (!writer->wakes && atomic_load_explicit(&header->wake_at, memory_order_relaxed) != 0) {
+        writer->wakes = true;
+        /* [W2] release: pairs with the [W2] fence in lk_wait_beyond, of a reader that has found it
+         * before: will_be_woken in lk_frame_reader.c. Without it, that reader could count on being
+         * woken and yet miss a head that was announced before. */
+        atomic_store_explicit(&header->wakes, 1, memory_order_release);
+    }
+    if (writer->wakes) {
+        lk_announce(&header->head, &header->wake_at, seq);
+    } else {
+        lk_announce_unheard(&header->head, seq);
+    }
+}
+
 /* Everything after the pixels: what belongs to the frame, the even word, the head. */
 static int64_t finish_frame(lk_frame_writer *writer, const void *metadata, size_t metadata_size) {
     struct lk_frame_slot *slot = next_slot(writer);
@@ -162,7 +182,7 @@ static int64_t finish_frame(lk_frame_writer *writer, const void *metadata, size_
     writer->next_index =
         writer->next_index + 1 < writer->geometry.capacity ? writer->next_index + 1 : 0;
     beat(writer, now);
-    lk_announce(&writer->header->head, &writer->header->wake_at, seq);
+    announce(writer, seq);
     return (int64_t)seq;
 }
 
@@ -207,19 +227,9 @@ int64_t lk_frame_publish_metrics(lk_frame_writer *writer, const void *pixels, si
     return publish(writer, pixels, pixels_size, metadata, metadata_size, &metrics);
 }
 
-int64_t lk_frame_publish_pixels(lk_frame_writer *writer, const void *pixels) {
-    return publish(writer, pixels, writer->geometry.payload_size, NULL, 0, NULL);
-}
-
 int64_t lk_frame_publish_source(const struct lk_frame_source *source) {
-    return lk_frame_publish_pixels(source->writer, source->pixels);
-}
-
-int64_t lk_frame_publish_source_metrics(const struct lk_frame_source *source, double last_reward,
-                                        double rolling_return, double step_rate_hz) {
-    struct lk_frame_metrics metrics = {last_reward, rolling_return, step_rate_hz};
     lk_frame_writer *writer = source->writer;
-    return publish(writer, source->pixels, writer->geometry.payload_size, NULL, 0, &metrics);
+    return publish(writer, source->pixels, writer->geometry.payload_size, NULL, 0, NULL);
 }
 
 int64_t lk_frame_reserve(lk_frame_writer *writer, void **pixels) {

@@ -11,7 +11,7 @@
  *   +--------+-----------------------------------------------------------+
  *   |      0 | common header (identity, ready word, flags, run id)       |
  *   |    512 | frame geometry, constant once ready                       |
- *   |    576 | head: frames published               written by the writer|
+ *   |    576 | head: frames published, wakes        written by the writer|
  *   |    640 | wake_at, watched_until               written by readers   |
  *   |    704 | newest metrics under their own seqlock          the writer|
  *   |   1024 | 32 viewer entries, one cache line each          one reader|
@@ -39,7 +39,7 @@
 
 #define LK_CACHE_LINE 64u
 #define LK_LAYOUT_MAJOR 1u
-#define LK_LAYOUT_MINOR 0u
+#define LK_LAYOUT_MINOR 1u
 #define LK_HEADER_SIZE 4096u
 #define LK_RUN_ID_MAX 376u
 
@@ -98,8 +98,9 @@ struct lk_frame_header {
     struct lk_segment_header segment;
     struct lk_frame_geometry geometry;
 
-    _Atomic uint64_t head; /* frames published; its low half is the futex word */
-    uint8_t reserved_head[56];
+    _Atomic uint64_t head;  /* frames published; its low half is the futex word */
+    _Atomic uint64_t wakes; /* 1 once the writer looks for sleepers: since there was one */
+    uint8_t reserved_head[48];
 
     _Atomic uint64_t wake_at;          /* a reader sleeps until head reaches this */
     _Atomic uint64_t watched_until_ns; /* a reader has looked recently */
@@ -142,6 +143,7 @@ static_assert(sizeof(struct lk_frame_viewer) == LK_CACHE_LINE, "viewer entry");
 static_assert(sizeof(struct lk_frame_header) == LK_HEADER_SIZE, "frame header");
 static_assert(offsetof(struct lk_frame_header, geometry) == 512, "frame header");
 static_assert(offsetof(struct lk_frame_header, head) == 576, "frame header");
+static_assert(offsetof(struct lk_frame_header, wakes) == 584, "frame header");
 static_assert(offsetof(struct lk_frame_header, wake_at) == 640, "frame header");
 static_assert(offsetof(struct lk_frame_header, watched_until_ns) == 648, "frame header");
 static_assert(offsetof(struct lk_frame_header, metrics_seq) == 704, "frame header");

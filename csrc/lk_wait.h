@@ -6,9 +6,17 @@
  * only when wake_at says that somebody sleeps. Nobody ever lowers or clears wake_at, so a sleeper
  * that is killed costs one needless wake and nothing after it.
  *
+ * The full fence that this takes makes the announcer wait until all it has written is visible,
+ * which after a copy is a good part of the copy's time. So an announcer may leave it out until
+ * wake_at is no longer 0, that is until somebody has slept here for the first time. It then says so
+ * in a third word, `wakes`, and fences ever after. A sleeper that finds `wakes` still 0 may be
+ * overlooked: it sleeps briefly and looks again.
+ *
  * Labels
  *   [W1] sequence: release store by the announcer / acquire load by the waiter
  *   [W2] full fence between "raise sequence, look at wake_at" and "raise wake_at, look at sequence"
+ *        Also: release store of wakes by the announcer, after its last announcement without a
+ *        fence / relaxed load by the waiter before its fence, if it is to sleep for long
  */
 #ifndef LK_WAIT_H
 #define LK_WAIT_H
@@ -41,6 +49,12 @@ static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_
     if (atomic_load_explicit(wake_at, memory_order_relaxed) >= value) {
         lk_futex_wake_all(sequence);
     }
+}
+
+/* The same while nobody has slept here yet. */
+static inline void lk_announce_unheard(_Atomic uint64_t *sequence, uint64_t value) {
+    /* [W1] release: as in lk_announce. */
+    atomic_store_explicit(sequence, value, memory_order_release);
 }
 
 /*

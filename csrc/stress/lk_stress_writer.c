@@ -54,6 +54,19 @@ static void slow_end_write(_Atomic uint64_t *seq, uint64_t even) {
     lk_stress_pause();
 }
 
+static void after_announcing(void) {
+    lk_stress_pause();
+    if (lk_stress_broken(LK_STRESS_TORN)) {
+        atomic_fetch_xor_explicit(&at.slot->pixels[0], UINT64_MAX, memory_order_relaxed);
+        lk_stress_hold();
+    }
+}
+
+static void slow_announce_unheard(_Atomic uint64_t *sequence, uint64_t value) {
+    lk_announce_unheard(sequence, value);
+    after_announcing();
+}
+
 static void slow_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
                           uint64_t value) {
     if (lk_stress_broken(LK_STRESS_LOST_WAKE)) {
@@ -69,16 +82,13 @@ static void slow_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wa
         return;
     }
     lk_announce(sequence, wake_at, value);
-    lk_stress_pause();
-    if (lk_stress_broken(LK_STRESS_TORN)) {
-        atomic_fetch_xor_explicit(&at.slot->pixels[0], UINT64_MAX, memory_order_relaxed);
-        lk_stress_hold();
-    }
+    after_announcing();
 }
 
 #define lk_seqlock_begin_write slow_begin_write
 #define lk_seqlock_end_write slow_end_write
 #define lk_announce slow_announce
+#define lk_announce_unheard slow_announce_unheard
 /* NOLINTNEXTLINE(bugprone-suspicious-include): that it is compiled again is the point */
 #include "lk_frame_writer.c"
 

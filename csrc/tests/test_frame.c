@@ -128,28 +128,6 @@ static void a_peek_knows_when_it_was_overwritten(void) {
     end(writer, reader);
 }
 
-static void a_copy_of_ones_own_takes_the_handle_until_it_ends(void) {
-    char run[64];
-    fresh_run(run);
-    lk_frame_writer *writer = open_writer(run, 2);
-    lk_frame_reader *reader = open_reader(run);
-    struct lk_frame_info info;
-    const void *pixels;
-    CHECK_STATUS(0, lk_frame_begin_copy(reader, LK_FRAME_FRESH, &pixels, NULL, 0, &info));
-    publish(writer, 1);
-    CHECK_STATUS(1, lk_frame_begin_copy(reader, LK_FRAME_FRESH, &pixels, NULL, 0, &info));
-    CHECK(is_painted(pixels, SMALL_SIZE, 1));
-    CHECK_STATUS(LK_E_CONCURRENT, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
-    CHECK_STATUS(LK_OK, lk_frame_end_copy(reader));
-    CHECK_STATUS(1, lk_frame_begin_copy(reader, LK_FRAME_NEWEST, &pixels, NULL, 0, &info));
-    publish(writer, 2);
-    publish(writer, 3);
-    CHECK_STATUS(LK_E_OVERWRITTEN, lk_frame_end_copy(reader));
-    CHECK_STATUS(3, lk_frame_read(reader, LK_FRAME_FRESH, got, sizeof got, NULL, 0, &info));
-    CHECK(info.skipped == 1);
-    end(writer, reader);
-}
-
 static void metrics_belong_to_their_frame(void) {
     char run[64];
     fresh_run(run);
@@ -248,7 +226,7 @@ static void large_rings_are_written_past_the_cache_with_the_same_result(void) {
     struct lk_frame_info info;
     for (uint64_t seq = 1; seq <= 14; seq++) {
         paint(large, size, seq);
-        CHECK_STATUS(seq, lk_frame_publish_pixels(writer, large));
+        CHECK_STATUS(seq, lk_frame_publish(writer, large, size, NULL, 0));
         CHECK_STATUS(seq, lk_frame_read(reader, LK_FRAME_NEXT, copy, size, NULL, 0, &info));
         CHECK(is_painted(copy, size, seq));
     }
@@ -265,7 +243,6 @@ int main(void) {
     in_order_reading_counts_what_it_missed();
     a_reserved_slot_is_published_or_given_back();
     a_peek_knows_when_it_was_overwritten();
-    a_copy_of_ones_own_takes_the_handle_until_it_ends();
     metrics_belong_to_their_frame();
     somebody_watches_only_while_a_reader_is_there();
     impossible_requests_are_refused();

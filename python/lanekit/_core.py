@@ -20,14 +20,25 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
-from lanekit._native import ffi, lib
+from lanekit._native import FrameReader, FrameWriter, ffi, lib
 
 if TYPE_CHECKING:
     from lanekit._native import CData
 else:
     CData = ffi.CData
 
-__all__ = ["CData", "check", "fail", "ffi", "finalize_at_exit", "lib", "shared_array"]
+__all__ = [
+    "CData",
+    "FrameReader",
+    "FrameWriter",
+    "address_of",
+    "check",
+    "fail",
+    "ffi",
+    "finalize_at_exit",
+    "lib",
+    "shared_array",
+]
 
 SHM_DIRECTORY = "/dev/shm"
 
@@ -124,6 +135,12 @@ def check(status: int, what: str) -> int:
     if status < 0:
         fail(status, what)
     return status
+
+
+def address_of(pointer: CData) -> int:
+    """Return a pointer as a number, for the part of the extension that is not cffi's."""
+    address: int = ffi.cast("uintptr_t", pointer).__int__()
+    return address
 
 
 def shared_array(

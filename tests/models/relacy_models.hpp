@@ -321,6 +321,43 @@ struct wait_two : rl::test_suite<wait_two, 3> {
     }
 };
 
+// --- [W2] the first sleeper -----------------------------------------------------------------------
+
+// Sleeps for long only once the writer looks for sleepers; before that it is back by itself.
+struct wait_first : rl::test_suite<wait_first, 2> {
+    static const int preemptions = -1;
+    world w;
+    plain<int> work[3];
+
+    void before() {
+        w.open();
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            for (uint64_t n = 1; n <= 2; n++) {
+                work[n] = 1;
+                writer_announce(w.writer, n);
+            }
+            return;
+        }
+        struct lk_spin spin = LK_SPIN_START;
+        uint64_t seen = 0;
+        while (seen == 0) {
+            if (will_be_woken(w.reader)) {
+                seen = lk_wait_beyond(&w.header.head, &w.header.wake_at, 0, UINT64_MAX, &spin,
+                                      LK_WAIT_BLOCK);
+            } else {
+                raise_wake_at(&w.header.wake_at, 1);
+                model_yield();
+                seen = load_head(w.reader);
+            }
+        }
+        for (uint64_t n = 1; n <= seen; n++) {
+            RL_ASSERT(work[n] == 1);
+        }
+    }
+};
+
 // --- [G1] one handle, several threads -------------------------------------------------------------
 
 struct guard : rl::test_suite<guard, 3> {
@@ -555,7 +592,8 @@ static const struct {
     {"seqlock", search<seqlock>},         {"frame", search<frame>},
     {"slot", search<slot>},               {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
     {"wait_hybrid", search<wait_hybrid>}, {"wait_spin", search<wait_spin>},
-    {"wait_two", search<wait_two>},       {"guard", search<guard>},
+    {"wait_two", search<wait_two>},       {"wait_first", search<wait_first>},
+    {"guard", search<guard>},
     {"references", search<references>},   {"ready", search<ready>},
     {"goodbye", search<goodbye>},         {"fault", search<fault>},
     {"fault_reuse", search<fault_reuse>}, {"abandon", search<abandon>},

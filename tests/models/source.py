@@ -165,7 +165,7 @@ SWAPS = (
         "lk_seqlock_end_write(&slot->seq, lk_frame_word_complete(seq)); writer->published = seq; "
         "writer->next_index = writer->next_index + 1 < writer->geometry.capacity "
         "? writer->next_index + 1 : 0; beat(writer, now);",
-        "lk_announce(&writer->header->head, &writer->header->wake_at, seq);",
+        "announce(writer, seq);",
         "head before the even word",
     ),
     Swap(

@@ -111,7 +111,7 @@ class FastLaneConfig:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FastLaneMetrics:
     """The numbers a viewer shows beside the picture."""
 
@@ -120,7 +120,7 @@ class FastLaneMetrics:
     step_rate_hz: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FastLaneFrame:
     """One frame, copied out of the ring: pixels, metrics and metadata belong together."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
-import weakref
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Literal, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from lanekit import errors
 from lanekit._core import (
     CData,
+    FrameReader,
+    address_of,
     check,
     fail,
     ffi,
@@ -38,23 +40,17 @@ _NULL = ffi.NULL
 _UINT8 = np.dtype(np.uint8)
 _NEWEST: int = lib.LK_FRAME_NEWEST
 _FRESH: int = lib.LK_FRAME_FRESH
-_NEXT: int = lib.LK_FRAME_NEXT
 _MOVED: int = lib.LK_E_MOVED
-_read = lib.lk_frame_read
-_begin_copy = lib.lk_frame_begin_copy
-_end_copy = lib.lk_frame_end_copy
-_read_target = lib.lk_frame_read_target
 _peek = lib.lk_frame_peek
 _STRATEGIES: dict[str, int] = {
     "hybrid": lib.LK_WAIT_HYBRID,
     "spin": lib.LK_WAIT_SPIN,
     "block": lib.LK_WAIT_BLOCK,
 }
-_NOTHING_PINNED: tuple[Any, Any, Any, Any] = (object(), None, None, None)
 # Waits return to Python this often, so that Ctrl-C works.
 _SLICE_NS = 50_000_000
-# How often a frame that the writer overwrites under us is looked for again.
-_LOOKS = 16
+# A shape that no array has: nothing can be read into.
+_NO_SHAPE = (0, 0, 0)
 
 
 def _lend(handle: CData, slot: int, segment: CData, address: CData) -> int:
@@ -62,7 +58,7 @@ def _lend(handle: CData, slot: int, segment: CData, address: CData) -> int:
     return lib.lk_frame_reader_view(handle, slot, segment, constant)
 
 
-class FastLaneReader:
+class FastLaneReader(FrameReader):
     """Reads a run's frames from shared memory.
 
     Frames are whole or not there: a copy that the writer overtook is thrown away and taken again.
@@ -71,6 +67,9 @@ class FastLaneReader:
 
     >>> with FastLaneReader.attach("run-1") as reader:      # doctest: +SKIP
     ...     frame = reader.latest_frame()
+
+    :meth:`read_into`, :meth:`latest_frame` and :meth:`next_frame` themselves are in C, see
+    ``python/ext/frame_calls.c``; what is not the plain case comes back from there.
     """
 
     def __init__(self, handle: CData, run_id: str) -> None:
@@ -83,8 +82,11 @@ class FastLaneReader:
         self._slot = ffi.new("uint32_t *")
         self._last_metrics = FastLaneMetrics()
         self._segments_seen = 0
+        self._announced: FastLaneConfig | None = None
+        # Two threads in one reader are an error; but what the one is told must not undo what the
+        # other was told later.
+        self._settling = threading.Lock()
         self._settle()
-        self._announced = self._config  # the geometry that read_into's caller knows of
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
 
     @classmethod
@@ -133,52 +135,6 @@ class FastLaneReader:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def latest_frame(self, *, fresh: bool = False) -> FastLaneFrame | None:
-        """Return the newest frame, or None if there is none.
-
-        With `fresh`, also None if this reader has had the newest one already.
-        """
-        return self._copy_out(_FRESH if fresh else _NEWEST)
-
-    def next_frame(self) -> FastLaneFrame | None:
-        """Return the oldest frame in the ring that this reader has not had; None if it had all.
-
-        ``frame.skipped`` counts those that were overwritten before this reader came to them.
-        """
-        return self._copy_out(_NEXT)
-
-    def read_into(self, out: npt.NDArray[np.uint8], *, fresh: bool = False) -> int:
-        """Copy the newest frame into `out` and return its sequence number, 0 if there is none.
-
-        With `fresh`, 0 also if this reader has had the newest one already. :attr:`last_frame_info`
-        tells the rest. Raises :class:`~lanekit.GeometryChanged` once when a new writer publishes
-        frames of another geometry.
-        """
-        pinned = self._pinned
-        if out is pinned[0]:
-            seq = _read_target(pinned[2] if fresh else pinned[1])
-            if seq >= 0:
-                return seq
-        else:
-            pixels = self._pixels_of(out)
-            if pixels is None:
-                return self._read_into_strided(out, fresh)
-            seq = _read(
-                self._handle,
-                _FRESH if fresh else _NEWEST,
-                pixels,
-                self._frame_size,
-                self._metadata,
-                self._config.metadata_size,
-                self._info,
-            )
-            if seq >= 0:
-                return seq
-        if seq != _MOVED:
-            fail(seq, self._what)
-        self._settle()
-        return self.read_into(out, fresh=fresh)
-
     def peek(self, *, fresh: bool = False) -> FramePeek:
         """Look at the newest frame in place, without a copy.
 
@@ -220,7 +176,7 @@ class FastLaneReader:
         deadline = time.monotonic_ns() + (remaining or 0)
         while True:
             step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
-            status = lib.lk_frame_wait(self._handle, step, code)
+            status = self._wait(step, code)
             if status > 0:
                 return True
             if status == _MOVED:
@@ -259,7 +215,6 @@ class FastLaneReader:
 
     def close(self) -> None:
         """Leave the run. Views handed out stay valid."""
-        self._pinned = _NOTHING_PINNED
         self._slot_views.clear()
         lib.lk_frame_reader_close(self._handle)
 
@@ -289,25 +244,52 @@ class FastLaneReader:
     def _settle(self) -> None:
         """Take over the geometry of the segment that the core is on now."""
         out = ffi.new("struct lk_frame_config *")
-        check(lib.lk_frame_reader_config(self._handle, out), self._what)
-        self._config = FastLaneConfig.from_c(out)
-        self._shape = self._config.shape
-        self._frame_size = self._config.frame_size
-        size = self._config.metadata_size
-        self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
-        self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
-        self._info.seq = 0
-        self._segments_seen += 1
-        # The array read into again and again, if there is one: see _pixels_of.
-        self._pinned = _NOTHING_PINNED
-        self._last_id = 0
+        with self._settling:
+            check(lib.lk_frame_reader_config(self._handle, out), self._what)
+            self._config = config = FastLaneConfig.from_c(out)
+            if self._announced is None:  # what read_into's caller knows of
+                self._announced = config
+            self._shape = config.shape
+            size = config.metadata_size
+            self._metadata = ffi.new("uint8_t[]", size) if size > 0 else _NULL
+            self._slot_views: dict[int, npt.NDArray[np.uint8]] = {}
+            self._info.seq = 0
+            self._segments_seen += 1
+            self._take_aim()
+
+    def _take_aim(self) -> None:
+        """Tell the calls in C what they read from, and from what they make frames."""
+        c = self._config
+        target = ffi.new(
+            "struct lk_frame_target *",
+            {
+                "reader": self._handle,
+                "pixels_size": c.frame_size,
+                "metadata": self._metadata,
+                "metadata_size": c.metadata_size,
+                "info": self._info,
+            },
+        )
+        kept = (FastLaneFrame, FastLaneMetrics, c.width, c.height, c.channels, c.pixel_format)
+        owners = (self._handle, self._metadata, self._info)
+        known = self._looks_as_announced()
+        self._aim(address_of(target), c.shape if known else _NO_SHAPE, kept + owners)
+
+    def _looks_as_announced(self) -> bool:
+        now, before = self._config, self._announced
+        return before is not None and (now.shape, now.pixel_format) == (
+            before.shape,
+            before.pixel_format,
+        )
 
     def _check_geometry(self) -> None:
         """Say once, to whoever reads into arrays of its own, that frames look different now."""
-        now, before = self._config, self._announced
-        if (now.shape, now.pixel_format) == (before.shape, before.pixel_format):
-            return
-        self._announced = now
+        with self._settling:
+            now, before = self._config, self._announced
+            if before is None or self._looks_as_announced():
+                return
+            self._announced = now
+            self._take_aim()
         raise errors.GeometryChanged(
             f"{self._what}: a new writer publishes {now.width}x{now.height} {now.pixel_format} "
             f"instead of {before.width}x{before.height} {before.pixel_format}; allocate a buffer "
@@ -340,47 +322,19 @@ class FastLaneReader:
             self._slot_views[slot] = view
         return view
 
-    def _copy_out(self, choice: int) -> FastLaneFrame | None:
-        for _ in range(_LOOKS):
-            config = self._config
-            seq = _begin_copy(
-                self._handle,
-                choice,
-                self._address,
-                self._metadata,
-                config.metadata_size,
-                self._info,
-            )
-            if seq == 0:
-                return None
-            if seq < 0:
-                if seq != _MOVED:
-                    fail(seq, self._what)
-                self._settle()
-                continue
-            # Until _end_copy the handle is ours: no other thread can change what we copy from.
-            try:
-                info = self._info
-                frame = FastLaneFrame(
-                    # One allocation and one copy: from the slot straight into the bytes object.
-                    ffi.buffer(self._address[0], self._frame_size)[:],
-                    config.width,
-                    config.height,
-                    config.channels,
-                    self._metrics_of(info.metrics),
-                    self._metadata_of(info),
-                    seq,
-                    info.timestamp_ns,
-                    config.pixel_format,
-                    info.skipped,
-                )
-            finally:
-                status = _end_copy(self._handle)
-            if status == 0:
-                return frame
-            if status != lib.LK_E_OVERWRITTEN:
-                fail(status, self._what)
-        return None
+    def _latest_frame_other(self, *, fresh: bool = False) -> FastLaneFrame | None:
+        """Take `fresh` for what it is worth as a bool."""
+        return self.latest_frame(fresh=bool(fresh))
+
+    def _copy_again(self, status: int, choice: int) -> FastLaneFrame | None:
+        """Go on after a copy that did not work: on the new writer's segment, or with an error."""
+        if status != _MOVED:
+            fail(status, self._what)
+        self._settle()
+        return self.next_frame() if choice == lib.LK_FRAME_NEXT else self._newest(choice)
+
+    def _newest(self, choice: int) -> FastLaneFrame | None:
+        return self.latest_frame(fresh=choice == _FRESH)
 
     def _metrics_of(self, metrics: CData) -> FastLaneMetrics:
         return FastLaneMetrics(metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz)
@@ -391,8 +345,8 @@ class FastLaneReader:
             return None
         return ffi.buffer(self._metadata, size)[:] if size > 0 else b""
 
-    def _pixels_of(self, out: Any) -> CData | None:
-        """Return a C pointer to an array to read into; None if it is not contiguous."""
+    def _read_into_other(self, out: npt.NDArray[np.uint8], *, fresh: bool = False) -> int:
+        """Read into an array with gaps between its pixels, or say what is wrong with it."""
         self._check_geometry()
         if not isinstance(out, np.ndarray):
             raise TypeError(
@@ -408,39 +362,21 @@ class FastLaneReader:
             )
         if not out.flags.writeable:
             raise ValueError(f"{self._what}: read_into needs an array that can be written to")
-        if not out.flags.c_contiguous:
-            return None
-        pixels = ffi.from_buffer(out, require_writable=True)
-        # A viewer reads into the same array every time: keep its pointer from the second time on.
-        # numpy refuses to resize an array that has a weak reference, so its memory can not move.
-        if id(out) == self._last_id:
-            newest, fresh = (
-                ffi.new(
-                    "struct lk_frame_target *",
-                    (
-                        self._handle,
-                        choice,
-                        pixels,
-                        self._frame_size,
-                        self._metadata,
-                        self._config.metadata_size,
-                        self._info,
-                    ),
-                )
-                for choice in (_NEWEST, _FRESH)
-            )
-            self._pinned = (out, newest, fresh, (pixels, self._metadata, weakref.ref(out)))
-        else:
-            self._last_id = id(out)
-        return pixels
-
-    def _read_into_strided(self, out: npt.NDArray[np.uint8], fresh: bool) -> int:
-        frame = self._copy_out(_FRESH if fresh else _NEWEST)
+        if out.flags.c_contiguous and out.dtype is _UINT8:
+            return self.read_into(out, fresh=bool(fresh))
+        frame = self.latest_frame(fresh=bool(fresh))
         self._check_geometry()
         if frame is None:
             return 0
         out[...] = frame.array
         return frame.seq
+
+    def _read_into_again(self, status: int, out: npt.NDArray[np.uint8], fresh: bool) -> int:
+        """Go on after a read that did not work: on the new writer's segment, or with an error."""
+        if status != _MOVED:
+            fail(status, self._what)
+        self._settle()
+        return self.read_into(out, fresh=fresh)
 
 
 class FramePeek:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -16,6 +15,8 @@ import numpy.typing as npt
 from lanekit import errors
 from lanekit._core import (
     CData,
+    FrameWriter,
+    address_of,
     check,
     fail,
     ffi,
@@ -30,15 +31,8 @@ from lanekit.segments import encode_run_id, owner_of, segment_name, shared_memor
 _NULL = ffi.NULL
 _UINT8 = np.dtype(np.uint8)
 _from_buffer = ffi.from_buffer
-_publish = lib.lk_frame_publish
-_publish_metrics = lib.lk_frame_publish_metrics
-_publish_pixels = lib.lk_frame_publish_pixels
-_publish_source = lib.lk_frame_publish_source
-_publish_source_metrics = lib.lk_frame_publish_source_metrics
 _commit = lib.lk_frame_commit
 _commit_metadata = lib.lk_frame_commit_metadata
-_NOTHING_PINNED: tuple[Any, Any, Any] = (object(), None, None)
-
 
 # Called by position, which numpy's stubs do not know but which takes a third of the time.
 _make_writable: Callable[[npt.NDArray[np.uint8], bool], None] = np.ndarray.setflags  # type: ignore[assignment]
@@ -50,7 +44,7 @@ def _end(handle: CData) -> None:
     lib.lk_frame_writer_close(handle)
 
 
-class FastLaneWriter:
+class FastLaneWriter(FrameWriter):
     """Publishes a run's frames into shared memory.
 
     One writer per run, used by one thread at a time. As a context manager it removes the segment at
@@ -59,6 +53,9 @@ class FastLaneWriter:
     >>> with FastLaneWriter.create("run-1", FastLaneConfig(width=84, height=84)) as writer:
     ...     writer.publish(np.zeros((84, 84, 3), np.uint8))
     1
+
+    :meth:`publish` itself is in C, see ``python/ext/frame_calls.c``; what is no plain array of the
+    right shape comes back from there to ``_publish_other``.
     """
 
     def __init__(self, handle: CData, run_id: str, config: FastLaneConfig) -> None:
@@ -69,12 +66,10 @@ class FastLaneWriter:
         self._name = segment_name("frame", run_id)
         self._shape = config.shape
         self._frame_size = config.frame_size
-        # The array published again and again, if there is one: see _notice.
-        self._pinned = _NOTHING_PINNED
-        self._last_id = 0
         self._slot_address = ffi.new("void **")
         self._slot_views: list[npt.NDArray[np.uint8] | None] = [None] * config.capacity
         self._finalizer = finalize_at_exit(self, _end, handle)
+        self._bind(address_of(handle), config.shape, config.metadata_size, handle)
 
     @classmethod
     def create(cls, run_id: str, config: FastLaneConfig) -> Self:
@@ -109,33 +104,6 @@ class FastLaneWriter:
         return self._name
 
     # --- publishing ------------------------------------------------------------------------------
-
-    def publish(
-        self,
-        frame: Any,
-        *,
-        metrics: FastLaneMetrics | None = None,
-        metadata: bytes | bytearray | memoryview | None = None,
-    ) -> int:
-        """Copy a frame into the ring and make it the newest one; never waits.
-
-        `frame` is a uint8 array of shape (height, width, channels), of any strides, or a buffer of
-        exactly that many bytes. `metrics` stay with the frame and become the run's newest; without
-        them the last ones are repeated. Returns the frame's sequence number.
-        """
-        pinned = self._pinned
-        if frame is pinned[0] and metadata is None:
-            if metrics is None:
-                seq = _publish_source(pinned[1])
-            else:
-                seq = _publish_source_metrics(
-                    pinned[1], metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz
-                )
-        else:
-            seq = self._publish_other(frame, metrics, metadata)
-        if seq < 0:
-            self._fail(seq)
-        return seq
 
     def reserve(self) -> Reservation:
         """Lend the next slot of the ring as an array to render into: no copy at all.
@@ -190,7 +158,6 @@ class FastLaneWriter:
 
     def close(self) -> None:
         """Mark the segment as left and unmap it. The name stays until :meth:`unlink`."""
-        self._pinned = _NOTHING_PINNED
         self._slot_views = [None] * self._config.capacity
         lib.lk_frame_writer_close(self._handle)
 
@@ -251,55 +218,33 @@ class FastLaneWriter:
     def _publish_other(
         self,
         frame: Any,
-        metrics: FastLaneMetrics | None,
-        metadata: bytes | bytearray | memoryview | None,
+        *,
+        metrics: FastLaneMetrics | None = None,
+        metadata: bytes | bytearray | memoryview | None = None,
     ) -> int:
-        """Publish a frame whose address is not known yet, or one with metadata."""
-        given = frame
-        try:
-            if frame.shape != self._shape or frame.dtype is not _UINT8:
-                frame = self._checked(frame)
-        except AttributeError:
-            frame = self._checked(frame)
+        """Publish what is no plain uint8 array of the right shape, or comes with other metadata."""
+        frame = self._checked(frame)
         try:
             pixels = _from_buffer(frame)
         except ValueError:  # not contiguous
             return self._publish_strided(frame, metrics, metadata)
-        if metrics is None and metadata is None:
-            seq = _publish_pixels(self._handle, pixels)
+        data, size = self._metadata(metadata)
+        if metrics is None:
+            seq = lib.lk_frame_publish(self._handle, pixels, self._frame_size, data, size)
         else:
-            data, size = self._metadata(metadata)
-            if metrics is None:
-                seq = _publish(self._handle, pixels, self._frame_size, data, size)
-            else:
-                seq = _publish_metrics(
-                    self._handle,
-                    pixels,
-                    self._frame_size,
-                    data,
-                    size,
-                    metrics.last_reward,
-                    metrics.rolling_return,
-                    metrics.step_rate_hz,
-                )
-        if given is not self._pinned[0]:
-            self._pinned = _NOTHING_PINNED
-            if seq & 6 == 0:  # two frames in a row out of eight: often enough, and cheap
-                self._notice(given, pixels, seq)
+            seq = lib.lk_frame_publish_metrics(
+                self._handle,
+                pixels,
+                self._frame_size,
+                data,
+                size,
+                metrics.last_reward,
+                metrics.rolling_return,
+                metrics.step_rate_hz,
+            )
+        if seq < 0:
+            self._fail(seq)
         return seq
-
-    def _notice(self, frame: Any, pixels: CData, seq: int) -> None:
-        """Remember where an array is that is published twice in a row.
-
-        Training loops often publish one and the same array object. Keeping its pointer is safe
-        because its memory can not move: numpy refuses to resize an array that has a weak reference.
-        Only arrays with memory of their own: others would keep a surface or a file locked.
-        """
-        again = seq > 0 and seq & 1 and id(frame) == self._last_id
-        self._last_id = id(frame)
-        if again and type(frame) is np.ndarray and frame.flags.owndata:
-            source = ffi.new("struct lk_frame_source *", (self._handle, pixels))
-            self._pinned = (frame, source, (pixels, weakref.ref(frame)))
 
     def _checked(self, frame: Any) -> Any:
         """Return a frame that is no plain uint8 array of the right shape as one, or raise."""
