@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
+# The slow lane's tests wait for processes most of the time; those of the fast lane want the cores.
+PARALLEL := --numprocesses 3 --dist loadfile
 
 .PHONY: help demo test lint ctest pytest test-pythons proof soak bench clean
 
@@ -26,7 +28,8 @@ ctest: $(VENV)/.developer ## the C core alone: release, sanitizers, 64-bit ARM u
 	done
 
 pytest: $(VENV)/.developer ## the Python tests on this interpreter
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/slow
+	$(BIN)/python -m pytest tests/slow $(PARALLEL)
 
 test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython found, and 3.14t
 	PATH="$(abspath $(BIN)):$$PATH" tools/test_pythons.sh $(PYTHONS)

@@ -50,7 +50,10 @@ for version in "$@"; do
     "$venv/bin/python" -m pip install --quiet "${abi3}[slow,test]"
   fi
   echo "== Python tests, CPython $version"
-  "$venv/bin/python" -m pytest -q -m "not core and not once"
+  "$venv/bin/python" -m pytest -q -m "not core and not once" --ignore=tests/slow
+  if [ "$version" != 3.14t ]; then
+    "$venv/bin/python" -m pytest -q -m "not core and not once" tests/slow -n 3 --dist loadfile
+  fi
   results+=("$version: passed")
 done
 printf '%s\n' "${results[@]}"

@@ -1,16 +1,61 @@
-"""The slow lane's examples, run as written, with a real daemon."""
+"""The slow lane's examples, run as written: their own shell lines, a real daemon, a real worker."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemon_process import DaemonProcess, until
+from daemon_process import until
+
+
+class Shell:
+    """A place to type the documents' lines in."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        own = str(Path(sys.executable).parent)
+        self._environment = {
+            **os.environ,
+            "LANEKIT_STATE": str(directory / "state"),
+            "PATH": f"{own}:{os.environ['PATH']}",
+        }
+
+    def run(self, script: str) -> str:
+        """Run lines in bash; what they put into the background goes on."""
+        output = self.directory / "output"
+        with output.open("wb") as file:
+            done = subprocess.run(
+                ["bash", "-e", "-c", script],
+                stdout=file,
+                stderr=file,
+                cwd=self.directory,
+                env=self._environment,
+                timeout=60,
+                check=False,
+            )
+        said = output.read_text()
+        assert done.returncode == 0, said
+        return said
+
+    def close(self) -> None:
+        """End the daemon."""
+        lock = self.directory / "state" / "daemon.sock.lock"
+        if lock.exists():
+            os.kill(int(lock.read_text()), signal.SIGTERM)
+
+
+@pytest.fixture
+def shell(short_directory: Path) -> Iterator[Shell]:
+    opened = Shell(short_directory)
+    yield opened
+    opened.close()
+    until(lambda: not (short_directory / "state" / "daemon.sock").exists())
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -18,60 +63,27 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def worker_of(page: Path) -> str:
-    (code,) = [block for block in blocks(page, "python") if "emit.run_started" in block]
-    return code
+def the_one_with(page: Path, language: str, word: str) -> str:
+    (found,) = [block for block in blocks(page, language) if word in block]
+    return found
 
 
-def lanekit(daemon: DaemonProcess, *arguments: str) -> str:
-    environment = {**os.environ, "LANEKIT_STATE": str(daemon.directory)}
-    command = [sys.executable, "-m", "lanekit", *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=True, env=environment
-    )
-    return done.stdout
+def typed(console: str) -> str:
+    """Return a console block's lines without their prompts, and without installing anything."""
+    lines = [line.removeprefix("$ ") for line in console.splitlines() if line.startswith("$ ")]
+    return "\n".join(line for line in lines if not line.startswith("pip "))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/slow-lane.md"])
-def test_the_quick_start_of_the_slow_lane_runs_as_written(
-    root: Path, daemon: DaemonProcess, page: str
-) -> None:
-    worker = daemon.directory / "worker.py"
-    worker.write_text(worker_of(root / page), encoding="utf-8")
-    text = (root / page).read_text(encoding="utf-8")
-    assert "lanekit submit --run first -- python" in text
-    target = f"--daemon=unix:{daemon.socket}"
-    lanekit(daemon, "submit", "--run", "first", target, "--", sys.executable, str(worker))
-    store = f"--store={daemon.store}"
-    until(lambda: "exit" in lanekit(daemon, "show", "first", store))
-    shown = lanekit(daemon, "show", "first", store)
+def test_the_quick_start_runs_as_written(root: Path, shell: Shell, page: str) -> None:
+    worker = the_one_with(root / page, "python", "emit.run_started")
+    (shell.directory / "worker.py").write_text(worker, encoding="utf-8")
+    shell.run(typed(the_one_with(root / page, "console", "lanekit daemon &")))
+    until(lambda: "exit" in shell.run("lanekit show first"))
+    shown = shell.run("lanekit show first")
     assert "completed" in shown
     assert re.search(r"steps +200\n", shown)
-    assert "first" in lanekit(daemon, "runs", store)
-
-
-def test_the_example_of_reading_back_runs_as_written(
-    root: Path, make_daemon: Callable[..., DaemonProcess], tmp_path: Path
-) -> None:
-    daemon = make_daemon().start()
-    code = (
-        "from lanekit.slow import emit\n"
-        "for n in range(5): emit.step(0, n, reward=float(n), observation=[n], agent_id='agent_0')\n"
-        "emit.episode(0, episode_return=10.0, length=5)\n"
-    )
-    target = f"--daemon=unix:{daemon.socket}"
-    lanekit(daemon, "submit", "--run", "first", target, "--", sys.executable, "-c", code)
-    store = f"--store={daemon.store}"
-    until(lambda: "exit" in lanekit(daemon, "show", "first", store))
-    (example,) = [
-        block for block in blocks(root / "docs" / "slow-lane.md", "python") if "RunStore" in block
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", example],
-        cwd=daemon.store.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("2.0 [0]\n", "")
+    assert "first" in shell.run("lanekit runs")
+    example = the_one_with(root / "docs" / "slow-lane.md", "python", "RunStore.open()")
+    (shell.directory / "read.py").write_text(example, encoding="utf-8")
+    assert shell.run("python -W error read.py") == "200 1.0 [0.0, 0.1]\n"
