@@ -18,6 +18,7 @@ import worlds
 from trainer import Replay, Training, frames, lanes_of, rgb, wait_until
 
 import lanekit
+from lanekit import inspect_segment, segment_name
 from lanekit.integrations import FastLaneTelemetryWrapper, FastLaneWarning, register_state_adapter
 from lanekit.integrations.helper_process import ATTEMPTS
 from lanekit.integrations.painter import ShadowPlan, plan_shadow
@@ -28,20 +29,20 @@ CLASSIC = ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulu
 SHADOW = json.dumps({"rendering": "shadow"})
 
 
+def helpers_of(training: Training) -> list[psutil.Process]:
+    """The processes that draw for a training process, of which there is one at most."""
+    found = []
+    for child in psutil.Process(training.process.pid).children():
+        with contextlib.suppress(psutil.Error):  # one that was killed just now
+            if "lanekit.integrations.shadow" in " ".join(child.cmdline()):
+                found.append(child)
+    assert len(found) <= 1
+    return found
+
+
 def helper_of(training: Training) -> psutil.Process:
-    """The process that draws for a training process."""
-    found: list[psutil.Process] = []
-
-    def there() -> bool:
-        found.clear()
-        for child in psutil.Process(training.process.pid).children():
-            with contextlib.suppress(psutil.Error):  # one that was killed just now
-                if "lanekit.integrations.shadow" in " ".join(child.cmdline()):
-                    found.append(child)
-        return bool(found)
-
-    wait_until(there, "a helper process")
-    return found[0]
+    wait_until(lambda: bool(helpers_of(training)), "a helper process")
+    return helpers_of(training)[0]
 
 
 @pytest.mark.parametrize("env_id", CLASSIC)
@@ -180,10 +181,17 @@ def test_the_helper_ends_with_a_worker_that_forgets_to_close(run_id: str) -> Non
 def test_a_killed_helper_is_replaced_and_in_the_end_done_without(run_id: str) -> None:
     with Training(trainer.train, run_id, "Counter-v0", SHADOW) as training:
         with training.reader() as reader:
-            for _ in range(ATTEMPTS):
-                shown = next(frames(reader, 1))[1]
-                assert shown.rendering == "shadow"
-                helper_of(training).kill()
+            killed: set[int] = set()
+            for _, note in frames(reader, 10_000):
+                assert note.rendering == "shadow"
+                with contextlib.suppress(lanekit.SegmentError):  # a new one is being made
+                    owner = inspect_segment(segment_name("frame", run_id)).owner_pid
+                    for helper in helpers_of(training):
+                        if helper.pid == owner:
+                            helper.kill()
+                            killed.add(owner)
+                if len(killed) == ATTEMPTS:
+                    break
             notes = (note for _, note in frames(reader, 10_000))
             assert next(note for note in notes if note.rendering == "in-process")
             for frame, note in frames(reader, 3):

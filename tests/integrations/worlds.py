@@ -48,8 +48,8 @@ def picture(steps: int, tint: int = 0, size: tuple[int, int] = SIZE) -> np.ndarr
 class Growing(Counter):
     """Its picture has another size after each reset."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, render_mode: str | None = "rgb_array") -> None:
+        super().__init__(render_mode)
         self.resets = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:

@@ -57,7 +57,7 @@ def to_frame(rendered: Any) -> Frame:
 
 
 def _is_sequence_of_pictures(rendered: Any) -> bool:
-    return len(rendered) == 0 or not np.isscalar(rendered[0])
+    return len(rendered) == 0 or len(getattr(rendered[0], "shape", ())) >= 2
 
 
 def _bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -84,7 +84,7 @@ def _shaped(array: npt.NDArray[np.uint8]) -> Frame:
     shape = array.shape
     if array.ndim == 2:
         array = array[:, :, np.newaxis]
-    elif array.ndim == 3 and shape[2] not in _FORMATS and shape[0] in _FORMATS:
+    elif array.ndim == 3 and shape[0] in _FORMATS and min(shape[1:]) > max(_FORMATS):
         array = array.transpose(1, 2, 0)
     sides = array.shape[:2]
     if (

@@ -15,7 +15,6 @@ from lanekit.integrations.demand import Demand
 from lanekit.integrations.lanes import slot_lane_of, state_lane_of
 from lanekit.integrations.painter import (
     RenderingChoice,
-    ShadowPlan,
     choose,
     painter_of,
     render_request,
@@ -184,18 +183,18 @@ def plan_for(env: gymnasium.Env[Any, Any], settings: Settings) -> Plan:
     """Decide how an environment is shown."""
     grid = settings.video_mode == "grid"
     lane = slot_lane_of(settings.run_id, settings.slot) if grid else settings.run_id
-    view, shadow = view_of(env, lane, settings)
+    view = view_of(env, lane, settings)
     sources: list[str] = []
     if grid and settings.slot == 0:
         sources = [slot_lane_of(settings.run_id, slot) for slot in range(settings.grid_limit)]
-    elif shadow is not None and not grid:
+    elif view.state is not None and not grid:
         view = replace(view, lane=state_lane_of(settings.run_id))
         sources = [view.lane]
     request = functools.partial(
         render_request,
         settings.run_id,
         sources,
-        shadow,
+        [view.stage] if view.stage else [],
         max_hz=settings.demand.max_hz,
         capacity=settings.capacity,
     )
@@ -208,14 +207,13 @@ def plan_for(env: gymnasium.Env[Any, Any], settings: Settings) -> Plan:
     )
 
 
-def view_of(
-    env: gymnasium.Env[Any, Any], lane: str, settings: Settings
-) -> tuple[View, ShadowPlan | None]:
-    """Return how one environment is shown, and the plan if another process draws it."""
+def view_of(env: gymnasium.Env[Any, Any], lane: str, settings: Settings) -> View:
+    """Return how one environment is shown: drawn here, or by another process."""
     why_not = why_not_drawable(env)
     shadow, reason = choose(env, settings.rendering, every_step=settings.demand.every_step)
     if shadow is None and settings.rendering == "shadow":
         why_not = f"shadow rendering was asked for, but {reason}"
     paint = painter_of(env) if why_not is None else None
-    state = None if shadow is None else shadow.state
-    return View(lane, paint, why_not or "", state), shadow
+    if shadow is None:
+        return View(lane, paint, why_not or "")
+    return View(lane, paint, why_not or "", shadow.state, shadow.stage)

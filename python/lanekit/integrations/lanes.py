@@ -17,7 +17,7 @@ from lanekit.integrations.frames import Frame
 _EMPTY = FastLaneConfig(1, 1, 1, "GRAY", capacity=1)
 _FEWEST_SLOTS = 2
 _STATE_MAGIC = b"LKST"
-_STATE_HEAD = struct.Struct("<4sIQQ")
+_STATE_HEAD = struct.Struct("<4sIIQQ")
 _SMALLEST_STATE = 256
 _NOTHING = b"\0"
 
@@ -70,10 +70,12 @@ class PictureLane:
 
 
 class State(NamedTuple):
-    """What an environment was like after a step: all that is needed to draw it."""
+    """What an environment was like after a step, and all else that is needed to draw it."""
 
     step: int
     episode: int
+    stage: bytes
+    """How to make a copy of the environment; see ``ShadowPlan`` in :mod:`..painter`."""
     data: bytes
 
 
@@ -92,8 +94,10 @@ class StateLane:
 
     def publish(self, state: State, metrics: FastLaneMetrics) -> None:
         """Hand a state over."""
-        head = _STATE_HEAD.pack(_STATE_MAGIC, len(state.data), state.step, state.episode)
-        message = head + state.data
+        head = _STATE_HEAD.pack(
+            _STATE_MAGIC, len(state.stage), len(state.data), state.step, state.episode
+        )
+        message = b"".join((head, state.stage, state.data))
         if len(message) > self._room:
             self.close()
             self._room = 2 * len(message)
@@ -121,9 +125,11 @@ def state_in(frame: FastLaneFrame) -> State | None:
         return None
     if len(message) < _STATE_HEAD.size:
         return None
-    _, size, step, episode = _STATE_HEAD.unpack_from(message)
-    data = message[_STATE_HEAD.size :]
-    return State(step, episode, data) if len(data) == size else None
+    _, stage_size, data_size, step, episode = _STATE_HEAD.unpack_from(message)
+    data_at = _STATE_HEAD.size + stage_size
+    if len(message) != data_at + data_size:
+        return None
+    return State(step, episode, message[_STATE_HEAD.size : data_at], message[data_at:])
 
 
 def state_lane_of(run_id: str) -> str:

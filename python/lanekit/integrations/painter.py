@@ -63,7 +63,8 @@ def _changes_pictures(env: gymnasium.Env[Any, Any]) -> bool:
 class ShadowPlan:
     """All that another process needs to draw an environment's states."""
 
-    spec: Any
+    stage: bytes
+    """How to make a copy of the environment and set its state: its spec and adapter, pickled."""
     adapter: StateAdapter
     bare: Any
     """The environment itself, which stays here."""
@@ -88,14 +89,15 @@ def plan_shadow(env: gymnasium.Env[Any, Any]) -> ShadowPlan | str:
     if spec is None:
         return "the environment was not made by gymnasium.make"
     try:
-        pickle.loads(pickle.dumps((spec, adapter)))
+        stage = pickle.dumps((spec, adapter))
+        pickle.loads(stage)
     except Exception as error:
         return f"its spec or adapter can not go to another process: {error}"
     for part in (spec.entry_point, adapter):
         module = getattr(part, "__module__", None) or getattr(type(part), "__module__", "")
         if module == "__main__" or str(part).startswith("__main__:"):
             return "its class or adapter is defined in the script itself: move it to a module"
-    return ShadowPlan(spec, adapter, bare)
+    return ShadowPlan(stage, adapter, bare)
 
 
 def choose(
@@ -120,12 +122,14 @@ def choose(
 def render_request(
     run_id: str,
     sources: list[str],
-    plan: ShadowPlan | None,
+    stages: list[bytes],
     *,
     max_hz: float,
     capacity: int,
 ) -> bytes:
     """Return what ``python -m lanekit.integrations.shadow`` is told on its standard input.
+
+    `stages` are those that it sets up before it takes over; others follow as they are met.
 
     Two pickles: where to look for modules, then the request, which may need them.
     """
@@ -133,7 +137,7 @@ def render_request(
         "worker_pid": os.getpid(),
         "run_id": run_id,
         "sources": sources,
-        "stage": None if plan is None else (plan.spec, plan.adapter),
+        "stages": stages,
         "max_hz": max_hz,
         "capacity": capacity,
     }

@@ -72,6 +72,8 @@ class View:
     """Why it is not possible."""
     state: Callable[[], bytes] | None = None
     """Takes the environment's state, for another process to draw; None: this process draws."""
+    stage: bytes = b""
+    """What that process needs to make a copy of the environment."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,8 @@ class Publisher:
                 metrics = self.tally.metrics(now_ns)
             if isinstance(lane, StateLane):
                 assert view.state is not None
-                lane.publish(State(self.tally.steps, self.tally.episodes, view.state()), metrics)
+                steps, episodes = self.tally.steps, self.tally.episodes
+                lane.publish(State(steps, episodes, view.stage, view.state()), metrics)
             elif view.paint is None:
                 raise UnusableRender(view.why_not)
             else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -27,7 +28,7 @@ from lanekit.integrations.gymnasium_env import (
     run_id_of,
     view_of,
 )
-from lanekit.integrations.lanes import slot_lane_of, state_lane_of
+from lanekit.integrations.lanes import slot_lane_of
 from lanekit.integrations.painter import RenderingChoice, render_request, why_not_drawable
 from lanekit.integrations.publisher import CAPACITY, Plan, Publisher, View
 from lanekit.integrations.surfaces import tame_sdl
@@ -154,23 +155,17 @@ def _plan_for_vector(env: VectorEnv[Any, Any, Any], settings: Settings) -> Plan:
 def _plan_for_grid(envs: list[gymnasium.Env[Any, Any]], settings: Settings) -> Plan:
     """Show several environments of this process: their states, or one picture drawn here."""
     lanes = [slot_lane_of(settings.run_id, slot) for slot in range(len(envs))]
-    views, shadows = zip(
-        *(view_of(env, lane, settings) for env, lane in zip(envs, lanes, strict=True)), strict=True
-    )
-    painters = [view.paint for view in views]
+    views = tuple(view_of(env, lane, settings) for env, lane in zip(envs, lanes, strict=True))
+    painters = [view.paint for view in views if view.paint is not None]
     why_not = next((view.why_not for view in views if view.paint is None), "")
     grid = None if why_not else functools.partial(_paint_grid, painters)
-    if all(shadow is not None for shadow in shadows):
-        if len(envs) == 1:
-            lanes = [state_lane_of(settings.run_id)]
-            views = (View(lanes[0], views[0].paint, views[0].why_not, views[0].state),)
-        else:
-            views = (View(lanes[0], grid, why_not, views[0].state), *views[1:])
+    if all(view.state is not None for view in views):
+        views = (replace(views[0], paint=grid, why_not=why_not), *views[1:])
         request = functools.partial(
             render_request,
             settings.run_id,
             lanes,
-            shadows[0],
+            sorted({view.stage for view in views}),
             max_hz=settings.demand.max_hz,
             capacity=settings.capacity,
         )

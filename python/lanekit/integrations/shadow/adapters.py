@@ -1,7 +1,8 @@
 """State adapters: how to take an environment's state, and how to give it to a copy.
 
-An adapter is registered for a class of environments and holds for its subclasses too. It must be
-importable from a module, because the process that draws imports it.
+An adapter is registered for a class of environments and holds for its subclasses too, unless these
+have a ``render()`` of their own. It must be importable from a module, because the process that
+draws imports it.
 """
 
 from __future__ import annotations
@@ -50,13 +51,18 @@ def register_state_adapter(environment: type, adapter: StateAdapter) -> None:
 
 
 def adapter_for(bare: Any) -> StateAdapter | None:
-    """Return the adapter that knows this unwrapped environment, None if none does."""
+    """Return the adapter that knows this unwrapped environment, None if none does.
+
+    A subclass that draws by itself may show more than the adapter of its base class knows.
+    """
     for kind in type(bare).__mro__:
         found = _ADAPTERS.get((kind.__module__, kind.__qualname__))
         if isinstance(found, str):
             return _load(found)
         if found is not None:
             return found
+        if "render" in vars(kind):
+            return None
     return None
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from lanekit.fast import (
     tile_frames_into,
     tile_shape,
 )
+from lanekit.fast.frame import PixelFormat
 from lanekit.integrations.frame_note import FrameNote
 from lanekit.integrations.frames import Frame
 from lanekit.integrations.lanes import PictureLane, State, state_in
@@ -38,11 +39,13 @@ _NICE = 5
 class Stage:
     """A copy of the environment on which states are put and drawn."""
 
-    def __init__(self, spec: Any, adapter: StateAdapter) -> None:
+    def __init__(self, stage: bytes) -> None:
         import gymnasium
 
         from lanekit.integrations.painter import painter_of
 
+        adapter: StateAdapter
+        spec, adapter = pickle.loads(stage)
         env = gymnasium.make(spec, render_mode="rgb_array", disable_env_checker=True)
         env.reset(seed=0)
         self._bare = env.unwrapped
@@ -65,7 +68,8 @@ class Source:
         self.step = -1
         self.episode = 0
         self.pixels: npt.NDArray[np.uint8] | None = None
-        self.pixel_format = "RGB"
+        self.pixel_format: PixelFormat = "RGB"
+        self.rendering = ""
 
     def wait(self, timeout: float) -> bool:
         """Wait for something new; attach if that has not been possible yet."""
@@ -97,14 +101,14 @@ class Renderer:
         worker_pid: int,
         run_id: str,
         sources: list[str],
-        stage: tuple[Any, StateAdapter] | None,
+        stages: list[bytes],
         max_hz: float,
         capacity: int,
     ) -> None:
         self._worker_pid = worker_pid
         self._run_id = run_id
         self._sources = [Source(source) for source in sources]
-        self._stage = None if stage is None else Stage(*stage)
+        self._stages = {stage: Stage(stage) for stage in stages}
         self._period = 1 / max_hz
         self._capacity = capacity
         self._lane: PictureLane | None = None
@@ -151,15 +155,14 @@ class Renderer:
         if found is None:
             return
         state = state_in(found)
-        if state is None or self._stage is None:
+        if state is None:
             return
-        frame = self._stage.draw(state)
+        frame = self._draw(state)
         lane.publish(frame, found.metrics, FrameNote("shadow", state.step, state.episode))
 
     def _compose(self, lane: PictureLane) -> None:
         """Put the newest picture of each environment into one."""
         due = time.monotonic() + self._period
-        rendering = "in-process"
         fresh = False
         for source in self._sources:
             source.wait(0)
@@ -168,10 +171,8 @@ class Renderer:
                 continue
             fresh = self._take(source, found) or fresh
         shown = [source for source in self._sources if source.pixels is not None]
-        if self._stage is not None:
-            rendering = "shadow"
         if fresh and shown:
-            self._publish_grid(lane, shown, rendering)
+            self._publish_grid(lane, shown)
         time.sleep(max(0.0, due - time.monotonic()))
 
     def _take(self, source: Source, found: FastLaneFrame) -> bool:
@@ -183,16 +184,23 @@ class Renderer:
                 return False
             source.pixels, source.pixel_format = found.array, found.pixel_format
             source.step, source.episode = note.step, note.episode
-        elif self._stage is not None:
-            frame = self._stage.draw(state)
+            source.rendering = note.rendering
+        else:
+            frame = self._draw(state)
             source.pixels, source.pixel_format = frame.pixels.copy(), frame.pixel_format
             source.step, source.episode = state.step, state.episode
-        else:
-            return False
+            source.rendering = "shadow"
         source.metrics = found.metrics
         return True
 
-    def _publish_grid(self, lane: PictureLane, shown: list[Source], rendering: str) -> None:
+    def _draw(self, state: State) -> Frame:
+        """Draw a state on the stage it asks for; environments made alike share one."""
+        stage = self._stages.get(state.stage)
+        if stage is None:
+            stage = self._stages[state.stage] = Stage(state.stage)
+        return stage.draw(state)
+
+    def _publish_grid(self, lane: PictureLane, shown: list[Source]) -> None:
         last = self._sources.index(shown[-1])
         first = shown[0]
         tiles = [
@@ -201,11 +209,11 @@ class Renderer:
         ]
         whole = fitted(tiles)
         height, width, channels = tile_shape(len(whole), whole[0].shape)
-        size = Frame(np.broadcast_to(np.uint8(0), (height, width, channels)), first.pixel_format)  # type: ignore[arg-type]
+        size = Frame(np.broadcast_to(np.uint8(0), (height, width, channels)), first.pixel_format)
         reservation = lane.writer_for(size).reserve()
         tile_frames_into(whole, reservation.array)
         steps = tuple(source.step for source in self._sources[: last + 1])
-        note = FrameNote(rendering, max(steps), max(s.episode for s in shown), steps)
+        note = FrameNote(first.rendering, max(steps), max(s.episode for s in shown), steps)
         reservation.commit(metrics=mean_metrics(shown), metadata=note.encode())
 
 
