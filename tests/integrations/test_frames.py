@@ -75,6 +75,7 @@ def test_what_is_no_picture_is_refused_with_a_reason(rendered: Any) -> None:
         to_frame(rendered)
 
 
+@pytest.mark.pygame
 # As an error, what SWIG's types lack crashes the interpreter while Box2D is imported.
 @pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")
 @pytest.mark.parametrize(
@@ -109,6 +110,7 @@ def test_the_quick_way_gives_the_pixels_that_render_gives(env_id: str) -> None:
     twin.close()
 
 
+@pytest.mark.pygame
 def test_the_quick_way_is_left_when_a_wrapper_changes_the_picture() -> None:
     class Inverted(gymnasium.Wrapper[Any, Any, Any, Any]):
         def render(self) -> Any:
@@ -122,6 +124,7 @@ def test_the_quick_way_is_left_when_a_wrapper_changes_the_picture() -> None:
     np.testing.assert_array_equal(frame.pixels, env.render())
 
 
+@pytest.mark.pygame
 def test_a_surface_of_another_kind_is_drawn_the_plain_way() -> None:
     import pygame
 

@@ -41,6 +41,7 @@ def steps_until(env: Any, condition: Any, what: str) -> None:
 # --- pictures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.pygame
 def test_another_process_sees_what_render_returns(run_id: str) -> None:
     replay = Replay("CartPole-v1")
     with Training(trainer.train, run_id, "CartPole-v1", HERE) as training:

@@ -107,6 +107,7 @@ def test_in_turn(run_id: str) -> None:
     env.close()
 
 
+@pytest.mark.pygame
 def test_a_game_of_pettingzoo_itself(run_id: str) -> None:
     classic = pytest.importorskip("pettingzoo.classic.rps.rps", reason="needs pettingzoo[classic]")
     env = FastLaneAECWrapper(classic.env(render_mode="rgb_array"), run_id, every_step=True)

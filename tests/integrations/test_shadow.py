@@ -45,6 +45,7 @@ def helper_of(training: Training) -> psutil.Process:
     return helpers_of(training)[0]
 
 
+@pytest.mark.pygame
 @pytest.mark.parametrize("env_id", CLASSIC)
 def test_a_shadow_draws_the_same_pixels(run_id: str, env_id: str) -> None:
     replay = Replay(env_id)
@@ -59,6 +60,7 @@ def test_a_shadow_draws_the_same_pixels(run_id: str, env_id: str) -> None:
         }
 
 
+@pytest.mark.pygame
 @pytest.mark.parametrize("env_id", CLASSIC)
 def test_a_state_makes_a_copy_look_the_same_right_after_a_reset(env_id: str) -> None:
     env, copy = (gymnasium.make(env_id, render_mode="rgb_array").unwrapped for _ in range(2))
@@ -70,6 +72,7 @@ def test_a_state_makes_a_copy_look_the_same_right_after_a_reset(env_id: str) -> 
     np.testing.assert_array_equal(copy.render(), env.render())
 
 
+@pytest.mark.pygame
 def test_a_shadow_draws_an_environment_that_was_made_without_a_render_mode(run_id: str) -> None:
     replay = Replay("CartPole-v1")
     options = json.dumps({}), json.dumps({"render_mode": None})
@@ -112,6 +115,7 @@ def test_mujoco_looks_the_same_elsewhere() -> None:
             )
 
 
+@pytest.mark.faults
 def test_mujoco_pixels_are_the_same_where_the_machine_can_draw_them(
     run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +160,7 @@ def test_states_stop_when_the_viewer_leaves_and_go_on_when_one_comes(run_id: str
                 assert states.wait(10)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
 def test_the_helper_ends_with_the_worker(run_id: str, sign: signal.Signals) -> None:
     with Training(trainer.train, run_id, "Counter-v0", SHADOW) as training:
@@ -168,6 +173,7 @@ def test_the_helper_ends_with_the_worker(run_id: str, sign: signal.Signals) -> N
     wait_until(lambda: lanes_of(run_id) == [], "no lane left")
 
 
+@pytest.mark.faults
 def test_the_helper_ends_with_a_worker_that_forgets_to_close(run_id: str) -> None:
     with Training(trainer.train_and_forget, run_id, "Counter-v0", SHADOW) as training:
         with training.reader() as reader:
@@ -178,6 +184,7 @@ def test_the_helper_ends_with_a_worker_that_forgets_to_close(run_id: str) -> Non
     wait_until(lambda: not helper.is_running(), "the helper's end")
 
 
+@pytest.mark.faults
 def test_a_killed_helper_is_replaced_and_in_the_end_done_without(run_id: str) -> None:
     with Training(trainer.train, run_id, "Counter-v0", SHADOW) as training:
         with training.reader() as reader:
@@ -202,6 +209,7 @@ def test_a_killed_helper_is_replaced_and_in_the_end_done_without(run_id: str) ->
     assert "the training process draws instead" in warning
 
 
+@pytest.mark.faults
 def test_a_helper_that_can_not_draw_is_reported_with_its_last_words(run_id: str) -> None:
     with Training(trainer.train, run_id, "Fatal-v0", SHADOW) as training:
         with training.reader() as reader:
@@ -250,6 +258,7 @@ def test_arrays_survive_as_bytes() -> None:
             np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.pygame
 def test_os_signals_are_left_alone_in_the_training_process(run_id: str) -> None:
     """pygame's first use would take SIGTERM over, and the process could not be ended by it."""
     options = json.dumps({"rendering": "in-process"})

@@ -80,13 +80,16 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         self.slot_claim: SlotClaim | None = None
         self.teller = None if telemetry is None else Teller(telemetry)
         shown = video_mode == "single" or (video_mode == "grid" and slot < grid_limit)
-        self.publisher = Publisher(functools.partial(plan_for, env, settings)) if shown else None
+        self.publisher = Publisher(functools.partial(plan_for, env, settings) if shown else None)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, and show the result if somebody watches."""
         result = self.env.step(action)
-        if self.publisher is not None:
-            self.publisher.after_step(result[1], result[2] or result[3])
+        publisher = self.publisher  # its after_step(), written out
+        publisher.episode_return += result[1]
+        publisher.steps_left -= 1
+        if result[2] or result[3] or publisher.steps_left <= 0:
+            publisher.take_stock(result[1], result[2] or result[3])
         if self.teller is not None:
             self.teller.after_step(result[1], result[2], result[3])
         return result
@@ -95,16 +98,14 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset; an episode under way ends unfinished."""
-        if self.publisher is not None:
-            self.publisher.begin_episode()
+        self.publisher.begin_episode()
         if self.teller is not None:
             self.teller.begin_episode()
         return self.env.reset(seed=seed, options=options)
 
     def close(self) -> None:
         """Leave the lane and close the environment. May be called twice."""
-        if self.publisher is not None:
-            self.publisher.close()
+        self.publisher.close()
         if self.slot_claim is not None:
             self.slot_claim.release()
         super().close()

@@ -92,20 +92,21 @@ class Plan:
 class Publisher:
     """Shows a run's environments for as long as somebody watches.
 
-    Call :meth:`after_step` after each step and :meth:`close` at the end.
+    Call :meth:`after_step` after each step and :meth:`close` at the end. `plan` is asked for on the
+    first step; without one, steps are counted and nothing is shown.
     """
 
-    def __init__(self, plan: Callable[[], Plan], tally: Tally | None = None) -> None:
+    def __init__(self, plan: Callable[[], Plan] | None, tally: Tally | None = None) -> None:
         self.tally = tally or Tally()
         self._make_plan = plan
         self._plan: Plan | None = None
         self._pid = os.getpid()
         self._lanes: list[PictureLane | StateLane] = []
         self._stand_in: StandIn | None = None
-        self._return: Any = 0.0
-        self._steps_left = self._steps_granted = 1
+        self.episode_return: Any = 0.0
+        self.steps_left = self._steps_granted = 1
         self._counted_ns = 0
-        self._due_ns = 0
+        self._due_ns = 0 if plan is not None else _NEVER
         self._next_beat_ns = 0
         self._taken_since_ns = 0
         self._taken: errors.SegmentExists | None = None
@@ -118,16 +119,26 @@ class Publisher:
         """Count a step, and show it if somebody watches and it is time to.
 
         Called on every step of a training, so it does next to nothing: even the clock is read only
-        every few steps, as many as leave the picture in time.
+        every few steps, as many as leave the picture in time. Where a call is too much, write it
+        out, as :class:`FastLaneTelemetryWrapper` does.
         """
-        self._return += reward
-        self._steps_left -= 1
-        if over or self._steps_left <= 0:
-            self._after_steps(reward, over)
+        self.episode_return += reward
+        self.steps_left -= 1
+        if over or self.steps_left <= 0:
+            self.take_stock(reward, over)
+
+    def take_stock(self, reward: Any, over: bool) -> None:
+        """Do what is due after a step: look, or end the episode."""
+        if self.steps_left <= 0:
+            self._count_steps(reward)
+        if over:
+            self.tally.episode_return = self.episode_return
+            self.tally.end_episode()
+            self.episode_return = 0.0
 
     def begin_episode(self) -> None:
         """Start a new episode; one under way stays unfinished and does not count."""
-        self._return = 0.0
+        self.episode_return = 0.0
 
     def look(self) -> None:
         """Show the environments' current state if somebody watches and it is time to."""
@@ -175,23 +186,20 @@ class Publisher:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _after_steps(self, reward: Any, over: bool) -> None:
-        """Take stock of the steps since the last time, and decide when to do so again."""
-        taken = self._steps_granted - self._steps_left
+    def _count_steps(self, reward: Any) -> None:
+        """Count those since the last time, show the last of them, decide when to come again."""
+        taken = self._steps_granted - self.steps_left
         tally = self.tally
         tally.steps += taken
         tally.last_reward = reward
-        tally.episode_return = self._return
+        tally.episode_return = self.episode_return
         now_ns = _now()
         if now_ns >= self._due_ns:
             self.look()
-        if over:
-            tally.end_episode()
-            self._return = 0.0
         pace_ns = (now_ns - self._counted_ns) // taken
         self._counted_ns = now_ns
         until_due = (self._due_ns - now_ns) // (pace_ns + 1)
-        self._steps_left = self._steps_granted = max(1, min(until_due, _MOST_STEPS_UNSEEN))
+        self.steps_left = self._steps_granted = max(1, min(until_due, _MOST_STEPS_UNSEEN))
 
     def _attend(self, now_ns: int) -> None:
         if not self._lanes:
@@ -231,6 +239,7 @@ class Publisher:
 
     def _open(self) -> None:
         if self._plan is None:
+            assert self._make_plan is not None
             self._plan = self._make_plan()
         plan = self._plan
         opened: list[PictureLane | StateLane] = []
@@ -306,6 +315,6 @@ class Publisher:
         for lane in lanes:
             lane.close()
 
-    def __reduce__(self) -> tuple[type[Publisher], tuple[Callable[[], Plan]]]:
+    def __reduce__(self) -> tuple[type[Publisher], tuple[Callable[[], Plan] | None]]:
         """Travel to another process as if unused."""
         return Publisher, (self._make_plan,)

@@ -60,7 +60,10 @@ class Tally:
 
 def _number(reward: Any) -> float:
     """Return a reward as one number; one with several parts (multi-objective) is added up."""
-    return float(np.sum(reward))
+    try:
+        return float(reward)
+    except TypeError:
+        return float(np.sum(reward))
 
 
 class BatchTally(Tally):

@@ -101,30 +101,21 @@ class FastLaneVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         )
         if slot >= env.num_envs:
             raise ValueError(f"slot {slot} does not exist: there are {env.num_envs} environments")
-        self.publisher = (
-            None
-            if video_mode == "off"
-            else Publisher(
-                functools.partial(_plan_for_vector, env, self.settings), BatchTally(env.num_envs)
-            )
-        )
+        self.tally = BatchTally(env.num_envs)
+        plan = functools.partial(_plan_for_vector, env, self.settings)
+        self.publisher = Publisher(None if video_mode == "off" else plan, self.tally)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all, and show the result if somebody watches."""
         result = self.env.step(actions)
-        publisher = self.publisher
-        if publisher is not None:
-            tally = publisher.tally
-            assert isinstance(tally, BatchTally)
-            shown = self.settings.slot if self.settings.video_mode == "single" else None
-            tally.add(result[1], np.logical_or(result[2], result[3]), shown)
-            publisher.look()
+        shown = self.settings.slot if self.settings.video_mode == "single" else None
+        self.tally.add(result[1], np.logical_or(result[2], result[3]), shown)
+        self.publisher.look()
         return result
 
     def close(self, **kwargs: Any) -> None:
         """Leave the lane and close the environments. May be called twice."""
-        if self.publisher is not None:
-            self.publisher.close()
+        self.publisher.close()
         if not self.env.unwrapped.closed:
             super().close(**kwargs)
 
