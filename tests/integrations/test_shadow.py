@@ -219,6 +219,20 @@ def test_a_helper_that_can_not_draw_is_reported_with_its_last_words(run_id: str)
     assert "RuntimeError: no such state" in warning
 
 
+def test_a_state_that_can_not_be_read_is_told_and_drawn_here(run_id: str) -> None:
+    env = FastLaneTelemetryWrapper(gymnasium.make("Unreadable-v0"), run_id, rendering="shadow")
+    env.reset()
+    env.step(0)
+    with lanekit.FastLaneReader.attach(f"{run_id}/state"):
+        with pytest.warns(FastLaneWarning, match="ValueError: unreadable"):
+            wait_until(lambda: bool(env.step(0) and env.publisher._warned), "the warning")
+    env.step(0)
+    with lanekit.FastLaneReader.attach(run_id) as reader:
+        wait_until(lambda: bool(env.step(0) and reader.latest_frame()), "a frame drawn here")
+    assert env.publisher.rendering == "in-process"
+    env.close()
+
+
 def test_shadow_rendering_that_is_not_possible_says_why(run_id: str) -> None:
     env = FastLaneTelemetryWrapper(worlds.Counter(), run_id, rendering="shadow")
     env.reset()

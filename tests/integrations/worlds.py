@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import gymnasium
@@ -95,13 +94,24 @@ class FatalState(CounterState):
         raise RuntimeError("no such state")
 
 
+class Unreadable(Counter):
+    """A Counter whose state can not be read."""
+
+
+class UnreadableState(CounterState):
+    """Fails in the training process."""
+
+    def get_state(self, env: Any) -> bytes:
+        raise ValueError("unreadable")
+
+
 def register() -> None:
     """Make the environments known to gymnasium, and their adapters to lanekit."""
     from lanekit.integrations import register_state_adapter
 
-    for name, kind in (("Counter", Counter), ("Fatal", Fatal), ("Growing", Growing)):
-        with contextlib.suppress(gymnasium.error.Error):
-            if f"{name}-v0" not in gymnasium.registry:
-                gymnasium.register(f"{name}-v0", entry_point=f"worlds:{kind.__name__}")
+    for kind in (Counter, Growing, Fatal, Unreadable):
+        if f"{kind.__name__}-v0" not in gymnasium.registry:
+            gymnasium.register(f"{kind.__name__}-v0", entry_point=f"worlds:{kind.__name__}")
     register_state_adapter(Counter, CounterState())
     register_state_adapter(Fatal, FatalState())
+    register_state_adapter(Unreadable, UnreadableState())

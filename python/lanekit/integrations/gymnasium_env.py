@@ -73,7 +73,6 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
             slot=slot,
             grid_limit=grid_limit,
             capacity=capacity,
-            telemetry=telemetry,
         )
         gymnasium.Wrapper.__init__(self, env)
         self.settings = settings
@@ -115,7 +114,7 @@ class Teller:
     """Numbers steps and episodes, and hands them on."""
 
     def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
+        self._tell_step, self._tell_episode = telemetry.step, telemetry.episode
         self._episode = 0
         self._steps = 0
         self._return = 0.0
@@ -131,13 +130,11 @@ class Teller:
         """Hand a step on, and the episode if that was its last one."""
         number = float(reward)
         ends, cut = bool(terminated), bool(truncated)
-        self._telemetry.step(
-            self._episode, self._steps, reward=number, terminated=ends, truncated=cut
-        )
+        self._tell_step(self._episode, self._steps, reward=number, terminated=ends, truncated=cut)
         self._steps += 1
         self._return += number
         if ends or cut:
-            self._telemetry.episode(
+            self._tell_episode(
                 self._episode,
                 episode_return=self._return,
                 length=self._steps,

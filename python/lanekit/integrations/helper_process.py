@@ -42,11 +42,12 @@ class HelperProcess:
             order.write(request)
             order.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lanekit.integrations.shadow"],
+                [sys.executable, "-P", "-m", "lanekit.integrations.shadow"],
                 stdin=order,
                 stdout=subprocess.PIPE,
                 stderr=self._last_words,
                 env=_environment(),
+                process_group=0,  # Ctrl-C is for the training process, which ends this one
             )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)

@@ -157,9 +157,12 @@ class Publisher:
             self._let_go()  # somebody cleaned up by force: begin anew
         except HelperFailed as error:
             self._do_without_helper(str(error), now_ns)
-        except (errors.LanekitError, OSError) as error:
+        except errors.LanekitError as error:
             self._let_go()
             self._complain("lane", f"{error}", now_ns)
+        except Exception as error:  # whatever it is, it must not end a training
+            self._let_go()
+            self._complain("lane", f"{type(error).__name__}: {error}", now_ns)
 
     def close(self) -> None:
         """Leave the lanes and end what was started. May be called twice."""
@@ -216,9 +219,7 @@ class Publisher:
             if metrics is None:
                 metrics = self.tally.metrics(now_ns)
             if isinstance(lane, StateLane):
-                assert view.state is not None
-                steps, episodes = self.tally.steps, self.tally.episodes
-                lane.publish(State(steps, episodes, view.stage, view.state()), metrics)
+                lane.publish(self._state_of(view), metrics)
             elif view.paint is None:
                 raise UnusableRender(view.why_not)
             else:
@@ -228,6 +229,16 @@ class Publisher:
             self._next_beat_ns = now_ns + _SECOND
             for lane in self._lanes:
                 lane.update_metrics(metrics or self.tally.metrics(now_ns))
+
+    def _state_of(self, view: View) -> State:
+        assert view.state is not None
+        try:
+            data = view.state()
+        except Exception as error:
+            raise HelperFailed(
+                f"its state could not be read: {type(error).__name__}: {error}"
+            ) from error
+        return State(self.tally.steps, self.tally.episodes, view.stage, data)
 
     def _painted(self, paint: Callable[[], Frame]) -> Frame:
         try:

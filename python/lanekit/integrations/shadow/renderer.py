@@ -33,6 +33,7 @@ from lanekit.integrations.shadow.adapters import StateAdapter
 from lanekit.segments import reclaim_segment, segment_name
 
 _IDLE = 0.02
+_LONGEST_SLEEP = 0.1  # then it is time to see whether the worker lives
 _NICE = 5
 
 
@@ -109,7 +110,7 @@ class Renderer:
         self._run_id = run_id
         self._sources = [Source(source) for source in sources]
         self._stages = {stage: Stage(stage) for stage in stages}
-        self._period = 1 / max_hz
+        self._period = min(1 / max_hz, _LONGEST_SLEEP)
         self._capacity = capacity
         self._lane: PictureLane | None = None
 
@@ -149,7 +150,7 @@ class Renderer:
 
     def _relay(self, lane: PictureLane, source: Source) -> None:
         """Draw one environment's newest state."""
-        if not source.wait(0.1):
+        if not source.wait(_LONGEST_SLEEP):
             return
         found = source.newest()
         if found is None:
