@@ -92,6 +92,7 @@ def _environment() -> dict[str, str]:
     ours = {
         "SDL_NO_SIGNAL_HANDLERS": "1",
         "SDL_VIDEODRIVER": "dummy",
+        "SDL_AUDIODRIVER": "dummy",
         "PYGAME_HIDE_SUPPORT_PROMPT": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",

@@ -60,7 +60,11 @@ def surface_painter(bare: Any) -> Callable[[], Frame] | None:
 
 
 def _frame_of(surface: Any) -> Frame:
-    """Return a surface's memory. While the array exists, the surface is locked."""
+    """Return a copy of a surface's memory.
+
+    Not the memory itself: an array over it keeps the surface locked, and whether the lock goes with
+    the array depends on the version of pygame.
+    """
     if surface is None:
         raise UnusableRender("the environment has drawn nothing; call reset() first")
     if surface.get_bytesize() != 4 or surface.get_masks()[:3] != _BGRX_MASKS:
@@ -68,6 +72,8 @@ def _frame_of(surface: Any) -> Frame:
             f"the surface has {surface.get_bytesize()} bytes per pixel and the masks "
             f"{surface.get_masks()}; expected BGRX"
         )
-    words = np.asarray(surface.get_view("2")).T
-    height, width = words.shape
-    return Frame(words.view(np.uint8).reshape(height, width, 4), "BGRX")
+    width, height = surface.get_size()
+    if surface.get_pitch() != 4 * width:
+        raise UnusableRender(f"the surface's rows are {surface.get_pitch()} bytes apart")
+    memory = np.frombuffer(surface.get_buffer().raw, np.uint8)
+    return Frame(memory.reshape(height, width, 4), "BGRX")

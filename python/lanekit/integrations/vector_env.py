@@ -69,7 +69,7 @@ def _make_wrapped(env_fn: EnvFn, settings: dict[str, Any]) -> gymnasium.Env[Any,
     return FastLaneTelemetryWrapper(env_fn(), **settings)
 
 
-class FastLaneVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
+class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
     """Publishes one environment of a vector environment, or a grid of several.
 
     The options are those of :class:`FastLaneTelemetryWrapper`. Around an ``AsyncVectorEnv`` it only
@@ -89,6 +89,8 @@ class FastLaneVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         grid_limit: int = 4,
         capacity: int = CAPACITY,
     ) -> None:
+        if slot >= env.num_envs:
+            raise ValueError(f"slot {slot} does not exist: there are {env.num_envs} environments")
         super().__init__(env)
         self.settings = Settings(
             run_id or run_id_of(env),
@@ -99,8 +101,6 @@ class FastLaneVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
             grid_limit,
             capacity,
         )
-        if slot >= env.num_envs:
-            raise ValueError(f"slot {slot} does not exist: there are {env.num_envs} environments")
         self.tally = BatchTally(env.num_envs)
         plan = functools.partial(_plan_for_vector, env, self.settings)
         self.publisher = Publisher(None if video_mode == "off" else plan, self.tally)
@@ -115,6 +115,8 @@ class FastLaneVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
 
     def close(self, **kwargs: Any) -> None:
         """Leave the lane and close the environments. May be called twice."""
+        if "publisher" not in vars(self):
+            return  # being collected after a refusal in __init__
         self.publisher.close()
         if not self.env.unwrapped.closed:
             super().close(**kwargs)
@@ -173,7 +175,7 @@ def _paint_grid(painters: list[Callable[[], Frame]]) -> Frame:
     tiles = []
     for paint in painters:
         frame = paint()
-        tiles.append(frame.pixels.copy())  # a painter may draw the next one over it
+        tiles.append(frame.pixels.copy())  # some environments draw every picture into one array
     return Frame(tile_frames(tiles), frame.pixel_format)
 
 
