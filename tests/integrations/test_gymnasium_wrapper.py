@@ -231,10 +231,11 @@ def test_steps_and_episodes_are_told_to_whoever_wants_them(run_id: str) -> None:
 
 def test_looks_keep_their_rate_but_do_not_catch_up() -> None:
     demand = Demand(max_hz=100)
-    assert demand.next_look(0, 4_000_000) == 10_000_000
-    assert demand.next_look(10_000_000, 15_000_000) == 20_000_000
-    assert demand.next_look(20_000_000, 95_000_000) == 105_000_000
-    assert Demand(every_step=True).next_look(5, 10) == 0
+    assert demand.next_look(4_000_000) == 10_000_000
+    assert demand.next_look(10_000_000) == 20_000_000
+    assert demand.next_look(15_000_000) == 20_000_000
+    assert demand.next_look(95_000_000) == 100_000_000
+    assert Demand(every_step=True).next_look(10) == 0
 
 
 # --- what goes wrong ------------------------------------------------------------------------------

@@ -62,12 +62,13 @@ def test_a_grid_is_composed_of_the_newest_frame_of_each_process(
     options = json.dumps({"video_mode": "grid", "rendering": rendering})
     with Training(trainer.vector, run_id, "async", kind, options) as training:
         with training.reader() as reader:
-            seen = 0
+            seen = together = 0
             for frame, note in frames(reader, 10_000):
                 assert note.rendering == rendering
                 check_grid(frame, note.tiles)
                 seen += len(note.tiles) == 4 and min(note.tiles) > 0
-                if seen == 5:
+                together += len(note.tiles) == 4 and len(set(note.tiles)) == 1
+                if seen >= 5 and together >= 2:
                     break
     assert training.result["warnings"] == []
 
@@ -93,16 +94,16 @@ def test_a_grid_of_one_process_can_be_drawn_by_another(run_id: str) -> None:
     for each in (envs, twin):
         each.reset(seed=3)
         each.step(np.zeros(2, int))
+    expected = lanekit.tile_frames(list(twin.render() or ()))
     with lanekit.FastLaneReader.attach(run_id) as reader:
         shown: list[Any] = []
 
         def seen() -> bool:
             envs.publisher.look()
-            shown[:] = [frame for frame in [reader.latest_frame()] if frame is not None]
-            return bool(shown)
+            shown[:] = [reader.latest_frame()]
+            return shown[0] is not None and shown[0].array.shape[:2] == expected.shape[:2]
 
-        wait_until(seen, "a frame")
-    expected = lanekit.tile_frames(list(twin.render() or ()))
+        wait_until(seen, "a frame of both")
     np.testing.assert_array_equal(rgb(shown[0]), expected)
     assert envs.publisher.rendering == "shadow"
     envs.close()

@@ -18,14 +18,14 @@ class Demand:
         if not 0 < self.max_hz <= 1e6:
             raise ValueError(f"max_hz must be between 0 and 1,000,000, not {self.max_hz}")
 
-    def next_look(self, due_ns: int, now_ns: int) -> int:
-        """Return when to look again, having looked at `now_ns` when it was due at `due_ns`.
+    def next_look(self, now_ns: int) -> int:
+        """Return when to look again, having looked at `now_ns`.
 
-        Looks keep their rate on average: one that came late, because a step took long, does not
-        delay those after it. Looks that were missed altogether are not made up for.
+        All processes of a machine look at the same moments, the multiples of the period: so the
+        environments of a grid, which step together, show the same step. A look that comes late
+        does not delay the next one, and one that was missed is not made up for.
         """
         if self.every_step:
             return 0
         period = int(1e9 / self.max_hz)
-        following = due_ns + period
-        return following if following > now_ns else now_ns + period
+        return (now_ns // period + 1) * period

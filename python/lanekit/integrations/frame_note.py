@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Literal
-
-Rendering = Literal["in-process", "shadow"]
 
 NOTE_SIZE = 512
 """Bytes that a lane reserves for each frame's note."""

@@ -52,7 +52,7 @@ class HelperProcess:
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._ready = False
-        self._finalizer = weakref.finalize(self, _end, self._process, os.getpid())
+        self._finalizer = weakref.finalize(self, _end, self._process, self._last_words, os.getpid())
 
     @property
     def pid(self) -> int:
@@ -84,7 +84,6 @@ class HelperProcess:
     def stop(self) -> None:
         """End it, and wait until it has removed its segment."""
         self._finalizer()
-        self._last_words.close()
 
 
 def _environment() -> dict[str, str]:
@@ -103,7 +102,8 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], last_words: IO[bytes], owner: int) -> None:
+    last_words.close()
     if os.getpid() != owner:  # a forked copy of its parent: not ours to end
         process.returncode = 0
         return

@@ -209,7 +209,7 @@ class Publisher:
             self._open()
         plan = self._plan
         assert plan is not None
-        self._due_ns = plan.demand.next_look(self._due_ns, now_ns)
+        self._due_ns = plan.demand.next_look(now_ns)
         if self._stand_in is not None:
             self._stand_in.attend(now_ns)
         metrics = None

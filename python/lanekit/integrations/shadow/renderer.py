@@ -34,6 +34,7 @@ from lanekit.segments import reclaim_segment, segment_name
 
 _IDLE = 0.02
 _LONGEST_SLEEP = 0.1  # then it is time to see whether the worker lives
+_TOGETHER = 0.005  # how long the tiles of one step are waited for after the first of them
 _NICE = 5
 
 
@@ -77,10 +78,7 @@ class Source:
         if self._reader is None:
             with contextlib.suppress(errors.SegmentNotFound, errors.SegmentNotReady):
                 self._reader = FastLaneReader.attach(self.run_id)
-            if self._reader is None:
-                time.sleep(timeout)
-                return False
-        return self._reader.wait(timeout, strategy="block")
+        return self._reader is not None and self._reader.wait(timeout, strategy="block")
 
     def newest(self) -> FastLaneFrame | None:
         """Return what has come since the last time, if anything."""
@@ -151,6 +149,7 @@ class Renderer:
     def _relay(self, lane: PictureLane, source: Source) -> None:
         """Draw one environment's newest state."""
         if not source.wait(_LONGEST_SLEEP):
+            time.sleep(_IDLE)
             return
         found = source.newest()
         if found is None:
@@ -163,14 +162,14 @@ class Renderer:
 
     def _compose(self, lane: PictureLane) -> None:
         """Put the newest picture of each environment into one."""
-        due = time.monotonic() + self._period
+        due = until = time.monotonic() + self._period
         fresh = False
         for source in self._sources:
-            source.wait(0)
+            if source.wait(max(0.0, until - time.monotonic())) and not fresh:
+                until = min(until, time.monotonic() + _TOGETHER)
             found = source.newest()
-            if found is None:
-                continue
-            fresh = self._take(source, found) or fresh
+            if found is not None:
+                fresh = self._take(source, found) or fresh
         shown = [source for source in self._sources if source.pixels is not None]
         if fresh and shown:
             self._publish_grid(lane, shown)
