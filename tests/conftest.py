@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 HAS_PYGAME = find_spec("pygame") is not None
+HAS_GYMNASIUM = find_spec("gymnasium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
+collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 
 
 def pytest_report_header() -> list[str]:
@@ -26,7 +28,9 @@ def pytest_report_header() -> list[str]:
     left_out = []
     if FREE_THREADED:
         left_out.append("slow lane: left out, grpcio has no wheel for free-threaded CPython")
-    if not HAS_PYGAME:
+    if not HAS_GYMNASIUM:
+        left_out.append("wrappers of environments: left out, gymnasium is not installed here")
+    elif not HAS_PYGAME:
         left_out.append("environments that draw with pygame: left out, it is not installed here")
     return left_out
 
