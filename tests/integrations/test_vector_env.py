@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -158,6 +159,18 @@ def test_a_killed_environment_process_leaves_the_others_in_the_grid(run_id: str)
     wait_until(lambda: run_id not in lanes_of(run_id), "the run's lane removed")
     for left in lanes_of(run_id):
         lanekit.reclaim_segment(lanekit.segment_name("frame", left))
+
+
+def test_a_wrapper_that_was_copied_goes_on_counting(run_id: str) -> None:
+    envs = FastLaneVectorWrapper(gymnasium.vector.SyncVectorEnv([worlds.Counter] * 2), run_id)
+    envs.reset()
+    envs.step(np.zeros(2, int))
+    copied = copy.deepcopy(envs)
+    envs.close()
+    copied.step(np.zeros(2, int))
+    assert copied.publisher.tally is copied.tally
+    assert copied.tally.steps == 4
+    copied.close()
 
 
 def test_a_slot_that_does_not_exist_is_told_at_once() -> None:

@@ -104,6 +104,8 @@ def _environment() -> dict[str, str]:
 
 def _end(process: subprocess.Popen[bytes], last_words: IO[bytes], owner: int) -> None:
     last_words.close()
+    assert process.stdout is not None
+    process.stdout.close()
     if os.getpid() != owner:  # a forked copy of its parent: not ours to end
         process.returncode = 0
         return
@@ -113,8 +115,6 @@ def _end(process: subprocess.Popen[bytes], last_words: IO[bytes], owner: int) ->
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 class StandIn:

@@ -326,6 +326,6 @@ class Publisher:
         for lane in lanes:
             lane.close()
 
-    def __reduce__(self) -> tuple[type[Publisher], tuple[Callable[[], Plan] | None]]:
-        """Travel to another process as if unused."""
-        return Publisher, (self._make_plan,)
+    def __reduce__(self) -> tuple[type[Publisher], tuple[Callable[[], Plan] | None, Tally]]:
+        """Travel to another process with what was counted, but without what was opened."""
+        return Publisher, (self._make_plan, self.tally)
