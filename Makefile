@@ -65,7 +65,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[slow,export,test,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,export,rl,test,bench,lint]'
 	touch $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

@@ -6,6 +6,7 @@ import os
 import sysconfig
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,30 @@ from lanekit.segments import segment_path
 ROOT = Path(__file__).resolve().parent.parent
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+HAS_PYGAME = find_spec("pygame") is not None
+HAS_GYMNASIUM = find_spec("gymnasium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
+collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 
 
 def pytest_report_header() -> list[str]:
     """Say what is left out, and why."""
+    left_out = []
     if FREE_THREADED:
-        return ["slow lane: left out, grpcio has no wheel for free-threaded CPython"]
-    return []
+        left_out.append("slow lane: left out, grpcio has no wheel for free-threaded CPython")
+    if not HAS_GYMNASIUM:
+        left_out.append("wrappers of environments: left out, gymnasium is not installed here")
+    elif not HAS_PYGAME:
+        left_out.append("environments that draw with pygame: left out, it is not installed here")
+    return left_out
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what is drawn with pygame where there is none: it has no free-threaded wheel."""
+    if not HAS_PYGAME:
+        for item in items:
+            if item.get_closest_marker("pygame") is not None:
+                item.add_marker(pytest.mark.skip(reason="needs pygame"))
 
 
 @pytest.fixture

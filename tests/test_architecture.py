@@ -89,6 +89,7 @@ def test_the_core_knows_nothing_of_python(root: Path) -> None:
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
     | {"pyarrow", "tensorboard", "wandb"},
+    "integrations": {"gymnasium", "pettingzoo", "pygame"},
 }
 
 
@@ -102,7 +103,8 @@ def test_each_part_imports_what_its_extra_brings_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control"]
+    "module",
+    ["lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control", "lanekit.integrations"],
 )
 def test_what_needs_no_extra_imports_none(module: str) -> None:
     heavy = set().union(*EXTRAS.values()) | {"PyQt6", "torch"}

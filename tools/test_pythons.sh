@@ -4,7 +4,7 @@
 # source (once, cached) where it is missing.
 #
 # Tests of the C core alone, and those marked `once`, are left to `make test`. Free-threaded 3.14t has no
-# slow lane: grpcio has no wheel for it.
+# slow lane and draws nothing with pygame: neither grpcio nor pygame has a wheel for it.
 #
 # usage: tools/test_pythons.sh [VERSION ...]      default: 3.11 3.12 3.13 3.14 3.14t
 # A version with a GIL that this machine lacks is reported and passed over, except when asked for.
@@ -45,9 +45,9 @@ for version in "$@"; do
   "$interpreter" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --upgrade pip
   if [ "$version" = 3.14t ]; then
-    "$venv/bin/python" -m pip install --quiet '.[test]'
+    "$venv/bin/python" -m pip install --quiet '.[test]' gymnasium pettingzoo
   else
-    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,test]"
+    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,rl,test]"
   fi
   echo "== Python tests, CPython $version"
   "$venv/bin/python" -m pytest -q -m "not core and not once" --ignore=tests/slow

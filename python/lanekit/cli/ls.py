@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from lanekit import errors
+from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
+from lanekit.integrations.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
 
 NAME = "ls"
-HELP = "List the lanes of this machine: run, geometry, size, owner, frames, viewers, age."
+HELP = (
+    "List the lanes of this machine: run, geometry, size, owner, frames, viewers, rendering, age."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +50,7 @@ class Row:
     info: SegmentInfo | None
     frames: FastLaneStatus | None
     problem: str | None
+    note: FrameNote | None = None
 
     @property
     def owner(self) -> str:
@@ -58,7 +63,7 @@ class Row:
     def to_cells(self) -> list[str]:
         """Return the row of the table."""
         if self.info is None:
-            return [self.name, "?", "?", "?", human_size(self.size), "?", "?", "?", "?"]
+            return [self.name, "?", "?", "?", human_size(self.size), "?", "?", "?", "?", "?"]
         geometry = frames = viewers = "?"
         if self.frames is not None:
             c = self.frames.config
@@ -74,6 +79,7 @@ class Row:
             self.owner,
             frames,
             viewers,
+            "-" if self.note is None else printable(self.note.rendering),
             age,
         ]
 
@@ -103,6 +109,7 @@ class Row:
                 },
                 "frames": self.frames.head,
                 "viewers": self.frames.viewers,
+                "rendering": None if self.note is None else self.note.rendering,
             }
         return out
 
@@ -120,8 +127,19 @@ def list_segments() -> list[Row]:
             frames = inspect_frames(found.name)
         except errors.LanekitError as reason:
             problem = str(reason)
-        rows.append(Row(found.name, found.size, found, frames, problem))
+        note = newest_note(found.run_id) if frames is not None and frames.head > 0 else None
+        rows.append(Row(found.name, found.size, found, frames, problem, note))
     return rows
+
+
+def newest_note(run_id: str) -> FrameNote | None:
+    """Return what a run's newest frame says about itself, without counting as a viewer."""
+    try:
+        with FastLaneReader.attach(run_id, lease=0) as reader:
+            look, info = reader.peek(), reader.last_frame_info
+            return FrameNote.decode(info.metadata) if info is not None and look.valid else None
+    except errors.LanekitError:
+        return None
 
 
 def file_size(name: str) -> int:
@@ -134,7 +152,8 @@ def file_size(name: str) -> int:
 
 def table(rows: list[list[str]]) -> str:
     """Align rows under the headings."""
-    heads = ["NAME", "KIND", "RUN", "GEOMETRY", "SIZE", "OWNER", "FRAMES", "VIEWERS", "AGE"]
+    heads = ["NAME", "KIND", "RUN", "GEOMETRY", "SIZE", "OWNER", "FRAMES", "VIEWERS"]
+    heads += ["RENDERING", "AGE"]
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

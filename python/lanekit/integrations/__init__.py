@@ -1,0 +1,58 @@
+"""Watch a training run: wrappers for Gymnasium, its vector environments and PettingZoo.
+
+Each name is loaded when it is asked for, so that this package needs only what is used of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lanekit.integrations.demand import Demand
+    from lanekit.integrations.frame_note import FrameNote
+    from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
+    from lanekit.integrations.launch import maybe_wrap_env
+    from lanekit.integrations.pettingzoo_env import FastLaneAECWrapper, FastLaneParallelWrapper
+    from lanekit.integrations.publisher import FastLaneWarning, Publisher, Telemetry
+    from lanekit.integrations.shadow.adapters import StateAdapter, register_state_adapter
+    from lanekit.integrations.vector_env import FastLaneVectorWrapper, wrap_env_fns
+
+_HOMES = {
+    "Demand": "demand",
+    "FastLaneAECWrapper": "pettingzoo_env",
+    "FastLaneParallelWrapper": "pettingzoo_env",
+    "FastLaneTelemetryWrapper": "gymnasium_env",
+    "FastLaneVectorWrapper": "vector_env",
+    "FastLaneWarning": "publisher",
+    "FrameNote": "frame_note",
+    "Publisher": "publisher",
+    "StateAdapter": "shadow.adapters",
+    "Telemetry": "publisher",
+    "maybe_wrap_env": "launch",
+    "register_state_adapter": "shadow.adapters",
+    "wrap_env_fns": "vector_env",
+}
+
+__all__ = [
+    "Demand",
+    "FastLaneAECWrapper",
+    "FastLaneParallelWrapper",
+    "FastLaneTelemetryWrapper",
+    "FastLaneVectorWrapper",
+    "FastLaneWarning",
+    "FrameNote",
+    "Publisher",
+    "StateAdapter",
+    "Telemetry",
+    "maybe_wrap_env",
+    "register_state_adapter",
+    "wrap_env_fns",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lanekit.integrations' has no attribute {name!r}")
+    return getattr(import_module(f"lanekit.integrations.{_HOMES[name]}"), name)
