@@ -32,7 +32,26 @@ python -m build --wheel --outdir build/wheels . >build/wheel.log 2>&1 || { cat b
 abi3=$(echo build/wheels/*-cp311-abi3-*.whl)
 [ -f "$abi3" ] || { echo "error: no limited-API wheel was built: $(ls build/wheels)" >&2; exit 1; }
 
-results=()
+# Two suites at once, each with a /dev/shm of its own: tests of `lanekit ls` and `clean` look at all of it.
+own_shm=(unshare --mount sh -c 'mount -t tmpfs -o size=50% tmpfs /dev/shm && exec "$@"' sh)
+at_once=2
+"${own_shm[@]}" true 2>/dev/null || { own_shm=() at_once=1; }
+
+suite() {
+  local version=$1 python=.venv-$1/bin/python
+  "${own_shm[@]}" "$python" -m pytest -q -m "not core and not once" --ignore=tests/slow
+  [ "$version" = 3.14t ] ||
+    "$python" -m pytest -q -m "not core and not once" tests/slow -n 2 --dist loadfile
+}
+
+running=() results=() failed=0
+finish_oldest() {
+  local version=${running[0]%%:*}
+  if wait "${running[0]#*:}"; then results+=("$version: passed"); else results+=("$version: FAILED") failed=1; fi
+  echo "== Python tests, CPython $version"
+  cat "build/tests-$version.log"
+  running=("${running[@]:1}")
+}
 for version in "$@"; do
   interpreter=$(find_python "$version" || true)
   if [ -z "$interpreter" ]; then
@@ -49,11 +68,10 @@ for version in "$@"; do
   else
     "$venv/bin/python" -m pip install --quiet "${abi3}[slow,rl,test]"
   fi
-  echo "== Python tests, CPython $version"
-  "$venv/bin/python" -m pytest -q -m "not core and not once" --ignore=tests/slow
-  if [ "$version" != 3.14t ]; then
-    "$venv/bin/python" -m pytest -q -m "not core and not once" tests/slow -n 3 --dist loadfile
-  fi
-  results+=("$version: passed")
+  [ ${#running[@]} -lt $at_once ] || finish_oldest
+  suite "$version" >"build/tests-$version.log" 2>&1 &
+  running+=("$version:$!")
 done
+while [ ${#running[@]} -gt 0 ]; do finish_oldest; done
 printf '%s\n' "${results[@]}"
+exit $failed

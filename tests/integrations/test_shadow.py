@@ -25,6 +25,8 @@ from lanekit.integrations.painter import ShadowPlan, plan_shadow
 from lanekit.integrations.shadow import arrays
 from lanekit.integrations.shadow.adapters import adapter_for
 
+pytestmark = pytest.mark.once
+
 CLASSIC = ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"]
 SHADOW = json.dumps({"rendering": "shadow"})
 

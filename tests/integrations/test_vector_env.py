@@ -17,6 +17,8 @@ import lanekit
 from lanekit.integrations import FastLaneVectorWrapper, FastLaneWarning, wrap_env_fns
 from lanekit.integrations.shadow.renderer import fitted
 
+pytestmark = pytest.mark.once
+
 TINTS = (10, 20, 30, 40)
 
 

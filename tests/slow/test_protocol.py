@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from lanekit.slow.proto import telemetry_pb2 as pb
+
+pytestmark = pytest.mark.once
 
 
 def test_the_generated_code_is_current(root: Path, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from daemon_process import until
 
+pytestmark = pytest.mark.once
+
 
 class Shell:
     """A place to type the documents' lines in."""
