@@ -26,8 +26,8 @@ def make_daemon(short_directory: Path) -> Iterator[Callable[..., DaemonProcess]]
     """Makes daemons with options of the test's choice; none outlives the test."""
     daemons: list[DaemonProcess] = []
 
-    def make(*options: str) -> DaemonProcess:
-        daemons.append(DaemonProcess(short_directory, *options))
+    def make(*options: str, **constants: float) -> DaemonProcess:
+        daemons.append(DaemonProcess(short_directory, *options, **constants))
         return daemons[-1]
 
     yield make

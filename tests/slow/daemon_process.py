@@ -36,13 +36,15 @@ OPTIONS = [
 class DaemonProcess:
     """Starts, ends and kills ``lanekit daemon`` on one store."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, **constants: float) -> None:
         self.directory = directory
         self.store = directory / "lanekit.db"
         self.socket = directory / "d.sock"
         self.log = directory / "daemon.log"
         self.spools = directory / "spool"
         self.options = options
+        # Times of the daemon's that a test can not wait for: silence__LOST_AFTER=1.0
+        self.constants = constants
         self.process: subprocess.Popen[bytes] | None = None
         self.announcement = ""
 
@@ -57,7 +59,14 @@ class DaemonProcess:
 
     def command(self, *options: str) -> list[str]:
         arguments = ["daemon", "--store", str(self.store), "--socket", str(self.socket), *options]
-        return [sys.executable, "-m", "lanekit", *arguments]
+        if not self.constants:
+            return [sys.executable, "-m", "lanekit", *arguments]
+        lines = ["import sys, importlib", "from lanekit.cli import main"]
+        for name, value in self.constants.items():
+            module, _, constant = name.partition("__")
+            place = f"importlib.import_module('lanekit.slow.daemon.{module}')"
+            lines.append(f"{place}.{constant} = {value}")
+        return [sys.executable, "-c", "\n".join([*lines, "sys.exit(main())"]), *arguments]
 
     def start(self) -> DaemonProcess:
         """Start it and wait until it answers."""

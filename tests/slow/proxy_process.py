@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RUN = "run-1"
+RUN = f"run-{os.getpid()}"
+"""Not the run of other tests on this machine: its frames are in shared memory."""
 _PROXY = "import sys; from lanekit.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
 
 

@@ -12,7 +12,7 @@ import json
 import socket
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -52,6 +52,8 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
         self.commands: list[tuple[int, pb.ControlAction.ValueType]] = []
         self.heartbeats: list[pb.HeartbeatRequest] = []
         self.batches = 0
+        self.sizes: list[tuple[int, int]] = []
+        """Rows and bytes of each batch."""
         self.overlaps = 0
         self.metadata: list[tuple[str, str]] = []
         self.server: grpc.Server | None = None
@@ -151,6 +153,7 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
                 self.overlaps += skip > 0
                 rows.extend(new[skip:])
                 self.batches += 1
+                self.sizes.append((len(new), request.ByteSize()))
                 committed = len(rows)
             if self.delay:
                 time.sleep(self.delay)
@@ -164,18 +167,26 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
         return list(request.episodes if kind == "episodes" else request.events)
 
     def Heartbeat(self, requests: Any, context: Any) -> Iterator[pb.HeartbeatResponse]:
-        sent = 0
-        for request in requests:
-            self.heartbeats.append(request)
-            sent = max(sent, request.delivered_command_id)
-            yield pb.HeartbeatResponse()
-            while context.is_active() and self.server is not None:
-                for number, action in list(self.commands):
-                    if number > sent:
-                        sent = number
-                        command = pb.ControlCommand(command_id=number, action=action)
-                        yield pb.HeartbeatResponse(command=command)
-                time.sleep(0.02)
+        answers: deque[pb.HeartbeatResponse] = deque()
+        delivered = [0]
+
+        def read() -> None:
+            with contextlib.suppress(grpc.RpcError):
+                for request in requests:
+                    self.heartbeats.append(request)
+                    delivered[0] = max(delivered[0], request.delivered_command_id)
+                    answers.append(pb.HeartbeatResponse())
+
+        threading.Thread(target=read, daemon=True).start()
+        while context.is_active() and self.server is not None:
+            while answers:
+                yield answers.popleft()
+            for number, action in list(self.commands):
+                if self.heartbeats and number > delivered[0]:
+                    delivered[0] = number
+                    command = pb.ControlCommand(command_id=number, action=action)
+                    yield pb.HeartbeatResponse(command=command)
+            time.sleep(0.02)
 
 
 class Relay:

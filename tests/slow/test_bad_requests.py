@@ -22,6 +22,7 @@ from daemon_process import (
 )
 from google.protobuf.descriptor import FieldDescriptor
 
+from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
@@ -279,6 +280,27 @@ def test_the_longest_line_fits(stub: TrainerServiceStub) -> None:
     assert back.observation_json == text
 
 
+@pytest.mark.once
+def test_the_largest_message_that_is_taken_is_given_back(
+    daemon: DaemonProcess, stub: TrainerServiceStub
+) -> None:
+    request = pb.PublishRunStepsRequest(
+        run_id="large", stream_id="s1" * 16, first_seq=1, columns=columns(1)
+    )
+    half = b'"' + b"x" * (MAX_MESSAGE_BYTES // 2) + b'"'
+    rest = MAX_MESSAGE_BYTES - request.ByteSize() - len(half) - 40
+    request.columns.action_json.append(half)
+    request.columns.info_json.append(b'"' + b"x" * rest + b'"')
+    size = request.ByteSize()
+    assert MAX_MESSAGE_BYTES - 64 < size <= MAX_MESSAGE_BYTES
+    register(stub, "large", "s1" * 16)
+    publish(stub.PublishRunSteps, request)
+    with DaemonClient(daemon.target) as client:
+        for row_wise in (False, True):
+            (page,) = client.stream_steps("large", history_only=True, row_wise=row_wise)
+            assert page.ByteSize() > size - 1024
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -291,6 +313,8 @@ def test_the_longest_line_fits(stub: TrainerServiceStub) -> None:
         ({"command": ["true"], "working_directory": "relative"}, "absolute"),
         ({"command": ["true"], "working_directory": "/no/such/directory"}, "directory"),
         ({"command": ["true"], "working_directory": "/\0"}, "directory"),
+        ({"command": ["true"], "worker_id": "w\0"}, "worker id"),
+        ({"command": ["true"], "worker_id": "w" * 300}, "worker id"),
         ({"command": ["true"], "config_json": b"{"}, "JSON"),
         ({"command": ["true"], "config_json": b"\xff"}, "JSON"),
         ({"command": ["true"], "config_json": b'"' + b"x" * 200_000 + b'"'}, "120000"),
@@ -316,6 +340,7 @@ def code_of(call: Any) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
+@pytest.mark.once
 def test_a_thousand_broken_calls_leave_nothing_behind(
     daemon: DaemonProcess, stub: TrainerServiceStub
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import grpc
 import pytest
+from daemon_process import DaemonProcess, failure_of, history, publish, register
 from hypothesis import given
 from hypothesis import strategies as st
 from made_batches import a_step, episodes, events
@@ -14,13 +16,15 @@ from lanekit.slow.batches import (
     Kind,
     check_run_id,
     check_stream_id,
+    check_worker_id,
     episodes_batch,
     events_batch,
     rows_to_steps,
     steps_batch,
 )
-from lanekit.slow.limits import MAX_SEQ
+from lanekit.slow.limits import MAX_BATCH_ROWS, MAX_SEQ
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 
 
 def request(**columns: object) -> pb.PublishRunStepsRequest:
@@ -64,6 +68,64 @@ def test_a_stream_id_that_could_mean_something_else_is_refused(text: str) -> Non
         check_stream_id(text)
 
 
+@pytest.mark.parametrize("text", ["", "worker-1", "é" * 128, "a b", "\u202e", "工"])
+def test_a_worker_id_is_taken_as_it_is(text: str) -> None:
+    assert check_worker_id(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x" * 257, "a worker id takes at most 256 bytes; got 257"),
+        ("é" * 129, "a worker id takes at most 256 bytes; got 258"),
+        ("a\0b", "must not have control characters"),
+        ("a\x1b[2J", "must not have control characters"),
+        ("\x9b", "must not have control characters"),
+        ("\udcff", "must be valid Unicode"),
+        (7, "a worker id is text; got 7"),
+    ],
+)
+def test_a_worker_id_that_can_not_be_shown_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidEvent, match=words):
+        check_worker_id(text)
+
+
+@pytest.mark.parametrize("rows", [MAX_BATCH_ROWS + 1, 2**32 - 1])
+def test_a_few_bytes_that_claim_billions_of_rows_are_refused_at_once(rows: int) -> None:
+    asked = request(rows=rows)
+    assert asked.ByteSize() < 32
+    with pytest.raises(InvalidEvent, match=r"steps holds at most 65,536 rows; got"):
+        steps_batch(asked)
+
+
+def test_every_kind_has_a_most_of_rows() -> None:
+    assert steps_batch(request(rows=MAX_BATCH_ROWS)).rows == MAX_BATCH_ROWS
+    many = MAX_BATCH_ROWS + 1
+    with pytest.raises(InvalidEvent, match="a batch of steps holds at most"):
+        steps_batch(pb.PublishRunStepsRequest(steps=[pb.Step()] * many))
+    with pytest.raises(InvalidEvent, match="a batch of episodes holds at most"):
+        episodes_batch(pb.PublishRunEpisodesRequest(episodes=[pb.Episode()] * many))
+    with pytest.raises(InvalidEvent, match="a batch of events holds at most"):
+        events_batch(pb.PublishRunEventsRequest(events=[pb.RunEvent()] * many))
+
+
+def test_the_daemon_refuses_billions_of_rows_and_poisoned_ones_and_goes_on(
+    daemon: DaemonProcess, stub: TrainerServiceStub
+) -> None:
+    register(stub, "run", "s")
+    before = daemon.memory()
+    for bad in (
+        {"rows": 2**32 - 1},
+        {"unknown_row": [0], "unknown_fields": [b"\xff"]},
+        {"action_json": [b"{not json", b"", b""]},
+    ):
+        error = failure_of(lambda bad=bad: list(stub.PublishRunSteps(iter([request(**bad)]))))
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert publish(stub.PublishRunSteps, request(action_json=[b"1e400"] * 3)) == [3]
+    assert len(history(stub, "run")) == 3
+    assert daemon.memory() - before < 64 * 2**20
+
+
 def test_columns_are_taken_as_they_are() -> None:
     asked = request(
         episode=[1, 2, 3], reward=[1.0, math.nan, -2.5], names=["w"], worker_index=[0] * 3
@@ -102,6 +164,41 @@ BAD_COLUMNS = [
     ),
     ({"frame_row": [0], "frame": [pb.Frame()]}, "a frame has"),
     ({"rows": 0}, "at least one row"),
+    ({"names": [""] * 8}, "3 rows have at most 7 names; got 8"),
+    ({"streams": [""] * 4}, "3 rows have at most 3 streams; got 4"),
+    ({"seq": [1, 2]}, "column seq must have 3 rows"),
+    ({"seed_row": range(4), "seed": range(4)}, "3 rows have at most as many seed; got 4"),
+    ({"names": ["a\0"]}, r"names\[0\] must not have control characters"),
+    ({"action_json": [b"1", b"{not json", b""]}, "row 1: action_json must be JSON"),
+    ({"info_json": [b"", b"", b"NaN"]}, "row 2: info_json must be JSON"),
+    ({"observation_json": [b"1,2", b"", b"3"]}, "row 0: observation_json must be JSON"),
+    ({"render_hint_json": [b"", b"1],[2", b""]}, "row 1: render_hint_json must be JSON"),
+    # As many values as texts, but not one in each.
+    ({"action_json": [b"[1", b"2]", b"3,4"]}, "row 0: action_json must be JSON"),
+    ({"action_json": [b'"a', b'b"', b"3,4"]}, "row 0: action_json must be JSON"),
+    ({"action_json": [b"1", b" ", b"2"]}, "row 1: action_json must be JSON"),
+    ({"extra_row": [2], "extra_json": [b"{"]}, "row 2: extra_json must be JSON"),
+    ({"extra_row": [1], "extra_json": [b"[1]"]}, "row 1: extra_json must be a JSON object"),
+    (
+        {"action_json": [b"1", b"[" * 100_000, b"1"]},
+        "row 1: action_json must be JSON",
+    ),
+    (
+        {"unknown_row": [1], "unknown_fields": [b"\xff"]},
+        "row 1: unknown_fields must be the serialised fields of a step",
+    ),
+    (
+        {"unknown_row": [2], "unknown_fields": [b"\xfb\x3f" * 100 + b"\xfc\x3f" * 100]},
+        "row 2: unknown_fields must be the serialised fields of a step",
+    ),
+    (
+        {"unknown_row": [0], "unknown_fields": [pb.Step(seq=7).SerializeToString()]},
+        "row 0: unknown_fields must only hold fields this daemon does not know; got seq",
+    ),
+    (
+        {"unknown_row": [0], "unknown_fields": [pb.Step(reward=math.nan).SerializeToString()]},
+        "got reward, which has a column",
+    ),
 ]
 
 
@@ -109,6 +206,31 @@ BAD_COLUMNS = [
 def test_columns_that_can_not_be_stored_are_refused(columns: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidEvent, match=words):
         steps_batch(request(**columns))
+
+
+def test_columns_take_whatever_is_json_byte_for_byte() -> None:
+    texts = [b" 1 ", b"{\n}", b'"a,b]"', b"", b"1e400", b'"\xc3\xa9"', b"[" * 300 + b"]" * 300]
+    batch = steps_batch(request(rows=7, action_json=texts, info_json=[b"", *[b"[1, 2]"] * 6]))
+    assert isinstance(batch.content, pb.StepColumns)
+    assert list(batch.content.action_json) == texts
+
+
+def test_json_that_a_sender_could_decode_is_taken_however_deep_the_stack_is_here() -> None:
+    nested = b"[" * 900 + b"]" * 900
+
+    def further_down(frames: int) -> int:
+        if frames:
+            return further_down(frames - 1)
+        return steps_batch(request(action_json=[b"1", nested, b"2"])).rows
+
+    assert further_down(200) == 3
+
+
+def test_fields_of_a_newer_version_are_kept_in_columns() -> None:
+    newer = b"\xf8\x3f\x07"
+    batch = steps_batch(request(unknown_row=[1], unknown_fields=[newer]))
+    assert isinstance(batch.content, pb.StepColumns)
+    assert rows_to_steps(batch.content, "run")[1].SerializeToString().endswith(newer)
 
 
 def test_columns_with_a_column_of_a_newer_version_are_refused_instead_of_losing_it() -> None:
@@ -153,7 +275,9 @@ BAD_STEPS = [
     (pb.Step(observation_json=b"[1, 2"), "observation_json must be JSON"),
     (pb.Step(info_json=b'"\xff"'), "info_json must be UTF-8"),
     (pb.Step(extra_json=b"[" * 100_000), "extra_json must be JSON"),
+    (pb.Step(extra_json=b"null"), "extra_json must be a JSON object"),
     (pb.Step(agent_id="x" * 300), "agent_id takes at most 256 bytes"),
+    (pb.Step(worker_id="\x1b[2J"), "worker_id must not have control characters"),
     (pb.Step(frame=pb.Frame(width=1, height=1, channels=3, pixels=b"12")), "a frame has"),
 ]
 
@@ -184,6 +308,10 @@ def test_episodes_and_events_are_checked_like_steps() -> None:
         bad_episode(episode_return=math.nan)
     with pytest.raises(InvalidEvent, match="info_json must be JSON"):
         bad_episode(info_json=b"nope")
+    with pytest.raises(InvalidEvent, match="extra_json must be a JSON object"):
+        bad_episode(extra_json=b"7")
+    with pytest.raises(InvalidEvent, match="extra_json must be a JSON object"):
+        bad_event(name="x", extra_json=b"[]")
     with pytest.raises(InvalidEvent, match="an event has a name"):
         bad_event()
     with pytest.raises(InvalidEvent, match="payload_json must be JSON"):
@@ -210,7 +338,7 @@ made_steps = st.builds(
     seed=st.none() | int64s,
     wall_time_ns=int64s,
     frame=st.none() | st.just(pb.Frame(width=1, height=2, channels=3, pixels=b"abcdef")),
-    extra_json=json_texts,
+    extra_json=st.sampled_from([b"", b"{}", b' {"a": [1,  2]}', b'{"\xc3\xa9": 1e300}']),
 )
 
 

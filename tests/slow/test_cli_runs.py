@@ -16,6 +16,7 @@ from recorded_runs import BEGIN, SECOND, Recording, open_store, write_training_r
 
 from lanekit.cli import quantities
 from lanekit.cli.columns import columns, width_of
+from lanekit.slow.batches import events_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -197,7 +198,7 @@ def test_show_tells_state_counts_returns_events_and_workers(store: Path) -> None
 def test_show_of_a_run_without_episodes_tells_its_rewards(store: Path) -> None:
     text = lanekit("show", "ppo-ant", "--store", store)
     assert "last 1,000 rewarded steps" in text
-    assert "rejected  3 lines" in text
+    assert "rejected  3 lines, kept in /var/spool/w0/rejects.jsonl\n" in text
     assert "left hand" in text
 
 
@@ -205,6 +206,43 @@ def test_show_can_not_disturb_the_terminal(store: Path) -> None:
     text = lanekit("show", "crashed", "--store", store)
     assert "\x1b" not in text
     assert "out of \ufffd[31mmemory" in text
+
+
+def test_show_copes_with_whatever_a_worker_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    nested = b'{"a":' + b"[" * 700 + b"]" * 700 + b"}"
+    with open_store(path) as opened:
+        run = Recording(opened, "r")
+        for number, payload in enumerate([b'{"loss": 1e400}', nested, b'{"last": "\xc3\xa9"}'], 1):
+            event = pb.RunEvent(name=f"event-{number}", payload_json=payload)
+            run.append(
+                events_batch(
+                    pb.PublishRunEventsRequest(
+                        run_id="r", stream_id="s1", first_seq=number, events=[event]
+                    )
+                )
+            )
+    text = lanekit("show", "r", "--store", path)
+    assert '{"loss": null}' in text
+    assert '{"last": "é"}' in text
+    document = json.loads(lanekit("show", "r", "--json", "--store", path))
+    assert [event["name"] for event in document["last_events"]] == ["event-1", "event-2", "event-3"]
+    assert document["last_events"][0]["payload"] == {"loss": None}
+
+
+def test_show_names_how_a_worker_ended_and_not_the_daemon_among_the_workers(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with open_store(path) as opened:
+        run = Recording(opened, "r")
+        opened.register_stream("r", "daemon", "daemon", 4343, "host", "", aside=True)
+        run.event("worker_exited", {"status": 1})
+    text = lanekit("show", "r", "--store", path)
+    assert re.search(r"^  exit +1$", text, re.MULTILINE)
+    assert "4242" in text
+    assert "4343" not in text
+    document = json.loads(lanekit("show", "r", "--json", "--store", path))
+    assert [worker["stream_id"] for worker in document["workers"]] == ["s1"]
+    assert document["reject_files"] == []
 
 
 def test_show_leaves_heartbeats_out_of_the_log(tmp_path: Path) -> None:

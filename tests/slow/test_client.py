@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 from daemon_process import DaemonProcess
-from proxy_process import ProxyProcess, script, wait_until
+from proxy_process import RUN, ProxyProcess, script, wait_until
 from recording_daemon import RecordingDaemon
 
 from lanekit import errors
@@ -105,6 +105,18 @@ def test_a_killed_workers_spool_is_sent_by_whoever_adopts_it(
     assert proxy.rejects() == [b'{"event_type":"step","half']
 
 
+@pytest.mark.parametrize("name", ["x" * 257, "a\0b", "two\nlines"])
+def test_a_worker_whose_name_the_daemon_would_refuse_is_refused_at_once(
+    short_directory: Path, recorder: RecordingDaemon, name: str
+) -> None:
+    spool = short_directory / "spool"
+    with pytest.raises(errors.InvalidEvent, match="worker id"):
+        TelemetryClient("r", target=recorder.target, spool=spool, worker_id=name)
+    assert not spool.exists()
+    longest = "x" * 256
+    TelemetryClient("r", target=recorder.target, spool=spool, worker_id=longest).close()
+
+
 def test_a_client_inherited_over_fork_refuses(
     short_directory: Path, recorder: RecordingDaemon
 ) -> None:
@@ -159,6 +171,7 @@ def test_commands_come_to_the_callback_and_to_the_poll(
     assert "own fault" in said[0]
 
 
+@pytest.mark.once
 def test_no_daemon_is_said_as_such(short_directory: Path) -> None:
     with DaemonClient(f"unix:{short_directory}/none.sock") as client:
         with pytest.raises(errors.DaemonUnavailable, match=r"no daemon answers at unix:.*lanekit"):
@@ -228,6 +241,19 @@ def test_a_client_and_the_daemon_agree_on_a_run(
             asker.submit_run([sys.executable, "-c", ""], run_id="r")
 
 
+def test_the_daemon_counts_the_rejected_lines_of_a_client_that_leaves_at_once(
+    daemon: DaemonProcess, short_directory: Path
+) -> None:
+    with TelemetryClient("r", target=daemon.target, spool=short_directory / "own") as client:
+        client.step(0, 0)
+        assert client.flush(60)
+        for _ in range(3):
+            client.write_line('{"broken\n')
+    with DaemonClient(daemon.target) as asker:
+        assert asker.run("r").rejected_lines == 3
+
+
+@pytest.mark.once
 def test_a_proxy_under_the_real_daemon_is_exact_under_kills_of_both(
     daemon: DaemonProcess, short_directory: Path
 ) -> None:
@@ -252,10 +278,10 @@ def test_a_proxy_under_the_real_daemon_is_exact_under_kills_of_both(
         with DaemonClient(daemon.target) as asker:
             found = [
                 json.loads(action)
-                for answer in asker.stream_steps("run-1", history_only=True)
+                for answer in asker.stream_steps(RUN, history_only=True)
                 for action in answer.columns.action_json
             ]
-            run = asker.run("run-1")
+            run = asker.run(RUN)
         assert found == list(range(20000))
         assert (run.state, run.exit_status) == (pb.RUN_STATE_COMPLETED, 0)
     finally:

@@ -168,6 +168,8 @@ def test_open_calls_of_every_kind_do_not_hold_up_the_end(make_daemon: MakeDaemon
         health = health_pb2_grpc.HealthStub(channel)
         watch = health.Watch(health_pb2.HealthCheckRequest())
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        service = health_pb2.HealthCheckRequest(service="lanekit.telemetry.v1.TrainerService")
+        assert health.Check(service).status == health_pb2.HealthCheckResponse.SERVING
         publishing = OpenCall(stub.PublishRunSteps)
         publishing.send(steps("r", 11, 1))
         publishing.read_until(11)
@@ -194,7 +196,7 @@ def test_open_calls_of_every_kind_do_not_hold_up_the_end(make_daemon: MakeDaemon
 
 
 def test_a_locked_store_does_not_keep_the_daemon_alive(make_daemon: MakeDaemon) -> None:
-    daemon = make_daemon().start()
+    daemon = make_daemon(server__DRAIN=1.0).start()
     with daemon.connect() as stub:
         publish_steps(stub, "r", 10)
         blocker = sqlite3.connect(daemon.store, isolation_level=None)
@@ -212,6 +214,7 @@ def test_a_locked_store_does_not_keep_the_daemon_alive(make_daemon: MakeDaemon) 
         assert publish(stub.PublishRunSteps, steps("r", 11, 10)) == [20]
 
 
+@pytest.mark.once
 def test_what_was_acknowledged_survives_a_kill(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon().start()
     acknowledged = sent = 0

@@ -172,6 +172,7 @@ def test_unknown_fields_come_back_with_their_step(stub: TrainerServiceStub) -> N
     assert page.episodes[0].SerializeToString().endswith(unknown)
 
 
+@pytest.mark.once
 def test_a_locked_store_holds_senders_back_and_loses_nothing(
     daemon: DaemonProcess, stub: TrainerServiceStub
 ) -> None:

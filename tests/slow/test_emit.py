@@ -111,12 +111,44 @@ def test_what_json_can_not_hold_is_refused_and_nothing_is_written() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nan_ends_in_the_reject_file() -> None:
+def test_a_reward_that_is_no_number_ends_in_the_reject_file() -> None:
     stream = io.StringIO()
     Emitter(stream).step(0, 0, reward=float("nan"))
-    Emitter(stream).step(0, 1, observation=np.array([np.inf]))
+    Emitter(stream).step(0, 1, reward=np.float32("inf"), observation=[np.nan])
+    Emitter(stream).episode(0, episode_return=-np.inf)
     parsed = LineParser("r").parse(stream.getvalue().encode())
-    assert len(parsed.rejected) == 2
+    assert len(parsed.rejected) == 3
+
+
+def test_numbers_that_are_none_become_null_where_any_value_may_stand() -> None:
+    stream = io.StringIO()
+    emitter = Emitter(stream)
+    observation = {"a": np.array([[1.0, np.inf], [np.nan, 2.5]]), "b": (float("-inf"), "x", True)}
+    emitter.step(
+        0,
+        0,
+        reward=0.5,
+        observation=observation,
+        action=np.float32("nan"),
+        info={"loss": np.float64("nan"), 3: {float("inf")}},
+        render_hint=[np.float16("inf"), None, 7],
+    )
+    emitter.episode(0, info={"loss": float("nan")})
+    emitter.event("evaluated", score=float("inf"), best=1.5)
+    step, episode, event = map(json.loads, stream.getvalue().splitlines())
+    assert "NaN" not in stream.getvalue()
+    assert "Infinity" not in stream.getvalue()
+    assert step["observation"] == {"a": [[1.0, None], [None, 2.5]], "b": [None, "x", True]}
+    assert step["action"] is None
+    assert step["info"] == {"loss": None, "3": [None]}
+    assert step["render_hint"] == [None, None, 7]
+    assert episode["info"] == {"loss": None}
+    assert event["payload"] == {"score": None, "best": 1.5}
+    assert LineParser("r").parse(stream.getvalue().encode()).rejected == []
+    endless: list[object] = [float("nan")]
+    endless.append(endless)
+    with pytest.raises(ValueError, match="Circular"):
+        emitter.step(0, 0, observation=endless)
 
 
 def worker(body: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:

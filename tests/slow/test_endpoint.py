@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from recording_daemon import RecordingDaemon
 
+from lanekit.errors import TelemetryError
 from lanekit.slow import endpoint
 from lanekit.slow.endpoint import open_channel, parse_target, read_token, token_metadata
 from lanekit.slow.proto import telemetry_pb2 as pb
@@ -67,17 +68,22 @@ def test_defaults_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert endpoint.default_socket() == "gpu:7000"
 
 
-def test_a_token_is_one_printable_line(tmp_path: Path) -> None:
+def test_a_token_is_one_printable_line_that_nobody_else_can_read(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text("  s3cret\n")
-    assert read_token(file) == "s3cret"
+    file.touch(mode=0o600)
+    file.write_text("  s3cret-0123456789\n")
+    assert read_token(file) == "s3cret-0123456789"
     assert token_metadata("s3cret") == (("authorization", "Bearer s3cret"),)
     assert token_metadata(None) == ()
-    for bad in ("", "two words", "två"):
+    for bad in ("", "too-short", "two words of a token", "två" * 10):
         file.write_text(bad)
-        with pytest.raises(ValueError, match="token file"):
+        with pytest.raises(TelemetryError, match=r"\(umask 077; openssl rand -hex 32 > .*token\)"):
             read_token(file)
-    with pytest.raises(ValueError, match="can not be read"):
+    file.write_text("s3cret-0123456789\n")
+    file.chmod(0o640)
+    with pytest.raises(TelemetryError, match="chmod 600"):
+        read_token(file)
+    with pytest.raises(TelemetryError, match="can not be read"):
         read_token(tmp_path / "none")
 
 

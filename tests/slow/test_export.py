@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import numpy as np
 import psutil
 import pytest
@@ -114,6 +115,7 @@ def test_parquet_carries_frames_when_asked(store: RunStore, tmp_path: Path) -> N
     assert rows[8]["frame_pixels"] is None
 
 
+@pytest.mark.once
 def test_an_export_of_a_long_run_needs_no_more_memory_than_one_of_a_short_run(
     tmp_path: Path,
 ) -> None:
@@ -206,6 +208,40 @@ def test_json_lines_hold_values_byte_for_byte(store: RunStore, tmp_path: Path) -
     assert episodes[-1]["return"] == 21.0
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events][:2] == ["run_started", "checkpoint"]
+
+
+@pytest.mark.parametrize("name", ["jsonl", "csv", "parquet"])
+def test_one_odd_value_spoils_no_export(name: str, tmp_path: Path) -> None:
+    if name == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / "runs.db"
+    nested = b"[" * 900 + b"]" * 900
+    with open_store(path) as opened:
+        run = Recording(opened, RUN)
+        columns = pb.StepColumns(
+            rows=4,
+            action_json=[b"1e400", b"1", nested, b"2"],
+            info_json=[b"", b"0", b"", b""],
+            extra_row=[1, 3],
+            extra_json=[b'{"mine": 1}', b'{"mine": 2}'],
+        )
+        run.append(
+            steps_batch(
+                pb.PublishRunStepsRequest(run_id=RUN, stream_id="s1", first_seq=1, columns=columns)
+            )
+        )
+    # Nothing that takes events lets these in, but a file may hold them.
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE steps SET info = '{not json', extra = '7' WHERE info = '0'")
+    with RunStore.open(path) as reader:
+        export_run(reader, RUN, name, tmp_path / "out")
+    if name == "jsonl":
+        raw = (tmp_path / "out" / "steps.jsonl").read_bytes().splitlines()
+        assert b'"action":1e400' in raw[0]
+        assert b'"action":' + nested in raw[2]
+        assert json.loads(raw[1])["info"] == "{not json"
+        assert json.loads(raw[1])["extra"] == 7
+        assert json.loads(raw[3])["mine"] == 2
 
 
 def test_json_lines_are_lines_that_a_worker_could_have_printed(

@@ -8,6 +8,7 @@ import threading
 import pytest
 from made_batches import RUN, steps
 
+from lanekit.slow.limits import RUNBUS_UI_PATH_QUEUE_SIZE
 from lanekit.slow.run_bus import BusEvent, Overflow, RunBus, Topic
 
 
@@ -96,13 +97,46 @@ def test_an_overflow_is_told_once_for_each_burst() -> None:
         bus.subscribe(Topic.STEP_APPENDED, size=4, name="the view") as slow,
     ):
         publish(bus, 20)
-        assert [e.payload for e in news.drain()] == [Overflow("the view", RUN, 1)]
-        slow.drain()
-        publish(bus, 4)
         assert news.drain() == []
-        publish(bus, 3)
-        assert [e.payload for e in news.drain()] == [Overflow("the view", RUN, 17)]
+        slow.drain()
+        assert [e.payload for e in news.drain()] == [Overflow("the view", RUN, 16)]
+        publish(bus, 4)
+        slow.try_get()
+        publish(bus, 1)
+        slow.get()
+        assert news.drain() == []
+        publish(bus, 4)
+        assert slow.get() is not None
+        assert [e.payload for e in news.drain()] == [Overflow("the view", RUN, 3)]
         assert slow.dropped == 19
+
+
+def test_one_that_closes_without_taking_tells_what_it_lost() -> None:
+    bus = RunBus()
+    with bus.subscribe(Topic.OVERFLOW) as news:
+        with bus.subscribe(Topic.STEP_APPENDED, size=4, name="the view"):
+            publish(bus, 4_492)
+        assert [e.payload for e in news.drain()] == [Overflow("the view", RUN, 4_488)]
+
+
+def test_one_that_waits_for_room_does_not_wait_for_itself_when_it_tells_of_losses() -> None:
+    bus = RunBus()
+    with (
+        bus.subscribe([Topic.OVERFLOW, Topic.CONTROL], size=1, on_overflow="wait") as careful,
+        bus.subscribe(Topic.STEP_APPENDED, size=1) as slow,
+    ):
+        bus.publish(Topic.CONTROL, event(topic=Topic.CONTROL))
+        publish(bus, 2)
+        slow.drain()
+        assert [e.topic for e in careful.drain()] == [Topic.CONTROL]
+        assert careful.dropped == 1
+
+
+def test_what_people_look_at_has_a_short_queue() -> None:
+    bus = RunBus()
+    with bus.subscribe_ui(Topic.STEP_APPENDED) as view:
+        publish(bus, 2 * RUNBUS_UI_PATH_QUEUE_SIZE)
+        assert len(view) == view.dropped == RUNBUS_UI_PATH_QUEUE_SIZE
 
 
 def test_news_of_losses_that_are_themselves_lost_make_no_further_news() -> None:

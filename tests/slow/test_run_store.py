@@ -9,8 +9,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,7 +93,7 @@ def test_json_comes_back_byte_for_byte(
     store: TelemetrySQLiteStore, reader: RunStore, text: bytes
 ) -> None:
     step = pb.Step(action_json=text, observation_json=text, info_json=text, render_hint_json=text)
-    step.extra_json = text
+    step.extra_json = b' {"kept": %b}' % text
     append_steps(store, pb.Step(), step, pb.Step())
     found = reader.steps(RUN)
     for column in (
@@ -98,11 +101,92 @@ def test_json_comes_back_byte_for_byte(
         found.observation_json,
         found.info_json,
         found.render_hint_json,
-        found.extra_json,
     ):
         assert column == [None, text, None]
+    assert found.extra_json == [None, step.extra_json, None]
     columns, _ = reader.step_columns(RUN, 1, 1)
     assert columns.action_json[0] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"1e400", math.inf),
+        (b"[1, -1e999]", [1, -math.inf]),
+        # Never taken from a sender now, but a file may hold it.
+        (b"NaN and more", "NaN and more"),
+        (b'"\\ud800"', "\ud800"),
+        (b"\xff", "\ufffd"),
+        (b"[" * 100_000, "[" * 100_000),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_one_odd_value_never_keeps_the_others_from_being_read(
+    path: Path, store: TelemetrySQLiteStore, reader: RunStore, text: bytes, value: object
+) -> None:
+    append_steps(store, pb.Step(action_json=b"1"), pb.Step(action_json=b"2", info_json=b"3"))
+    store.append([episodes(1, 1), events(1, ("odd", b"{}"))])
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE steps SET action = CAST(? AS TEXT) WHERE info = '3'", (text,))
+        connection.execute("UPDATE episodes SET info = CAST(? AS TEXT)", (text,))
+        connection.execute(
+            "UPDATE events SET payload = CAST(?1 AS TEXT), extra = CAST(?1 AS TEXT)", (text,)
+        )
+    found = reader.steps(RUN)
+    assert found.action == [1, value]
+    assert [record.action for record in found] == [1, value]
+    assert found.action_json == [b"1", text]
+    assert [record.info for record in reader.episodes(RUN)] == [value]
+    (event,) = reader.events(RUN)
+    assert (event.payload, event.extra) == (value, {"extra": value})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error", "words"),
+    [
+        ({"agent": 3}, TypeError, "agent must be a name, or None for all; got 3"),
+        ({"worker": b"w"}, TypeError, "worker must be a name"),
+        ({"episode": "x"}, TypeError, "episode must be a whole number, got 'x'"),
+        ({"last": 1.5}, TypeError, "last must be a whole number"),
+        ({"after": None}, TypeError, "after must be a whole number"),
+        ({"episode": 2**63}, ValueError, "episode must be a 64-bit number"),
+        ({"limit": -1}, ValueError, "limit must not be negative"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_named(
+    store: TelemetrySQLiteStore,
+    reader: RunStore,
+    chosen: dict[str, Any],
+    error: type[Exception],
+    words: str,
+) -> None:
+    append_steps(store, pb.Step())
+    with pytest.raises(error, match=words):
+        reader.steps(RUN, **chosen)
+
+
+def test_numbers_beyond_every_run_leave_nothing_or_everything(
+    store: TelemetrySQLiteStore, reader: RunStore
+) -> None:
+    append_steps(store, pb.Step(agent_id="a"), pb.Step(agent_id="b"))
+    for agent in (None, "a"):
+        assert len(reader.steps(RUN, agent=agent, after=10**30)) == 0
+        assert len(reader.steps(RUN, agent=agent, last=10**30)) == (1 if agent else 2)
+        assert len(reader.steps(RUN, agent=agent, limit=10**30)) == (1 if agent else 2)
+    assert len(reader.steps(RUN, episode=np.int64(0))) == 2
+    assert reader.step_columns(RUN, 2**64 - 1, 10)[1] == 2**64 - 1
+    assert reader.event_rows(RUN, 2**64 - 1, 10) == ([], 2**64 - 1)
+
+
+def test_without_a_path_the_daemons_usual_store_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANEKIT_STATE", str(tmp_path))
+    with pytest.raises(StoreError, match="there is no store at"):
+        RunStore.open()
+    TelemetrySQLiteStore.open(tmp_path / "lanekit.db").close()
+    with RunStore.open() as usual:
+        assert usual.runs() == []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -190,8 +274,8 @@ def test_episodes_and_events_survive_a_round_trip(
         ("custom", {"p": 1}, "w"),
     ]
     found = reader.episodes(RUN)
-    assert found.returns[0] == 0.0
-    assert math.isnan(found.returns[1])
+    assert found.episode_return[0] == 0.0
+    assert math.isnan(found.episode_return[1])
     assert [(r.episode, r.seed, r.info) for r in found] == [(4, 0, {}), (0, None, None)]
 
 
@@ -334,9 +418,9 @@ def test_arrow_tables_without_pyarrow_name_the_package(
     store: TelemetrySQLiteStore, reader: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match="pip install pyarrow"):
+    with pytest.raises(MissingExtra, match=r"pip install 'lanekit\[export\]'"):
         reader.steps(RUN).to_arrow()
-    with pytest.raises(MissingExtra, match="pip install pyarrow"):
+    with pytest.raises(MissingExtra, match=r"pip install 'lanekit\[export\]'"):
         reader.episodes(RUN).to_arrow()
 
 

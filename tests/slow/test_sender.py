@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +17,10 @@ from proxy_process import wait_until
 from recording_daemon import RecordingDaemon, Relay, step_line
 
 from lanekit.slow.endpoint import open_channel
-from lanekit.slow.limits import SEND_BATCH_ROWS, SEND_WINDOW
+from lanekit.slow.limits import MAX_MESSAGE_BYTES, SEND_BATCH_BYTES, SEND_BATCH_ROWS
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.sending.sender import Outcome, Sender
+from lanekit.slow.sending import daemon_link
+from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
 from lanekit.slow.sending.spool import Spool
 
 
@@ -137,20 +140,45 @@ def test_every_field_arrives_as_it_was_written(
 
 
 def test_no_more_than_a_window_is_ahead_of_its_acknowledgement(
-    make_rig: Callable[..., Rig], recorder: RecordingDaemon
+    make_rig: Callable[..., Rig], recorder: RecordingDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    window = 12
+    monkeypatch.setattr(daemon_link, "SEND_WINDOW", window)
     recorder.hold_acknowledgements = True
     rig = make_rig()
-    rig.write(*map(step_line, range(60_000)))
-    wait_until(lambda: recorder.batches >= SEND_WINDOW)
+    rig.write(*map(step_line, range(20_000)))
+    wait_until(lambda: recorder.batches >= window)
     time.sleep(0.3)
     # The window is looked at before a read, which makes two batches of steps.
-    assert recorder.batches <= SEND_WINDOW + 1
-    assert recorder.count() <= (SEND_WINDOW + 1) * SEND_BATCH_ROWS
+    assert recorder.batches <= window + 1
+    assert recorder.count() <= (window + 1) * SEND_BATCH_ROWS
     recorder.hold_acknowledgements = False
     recorder.restart()
     assert rig.close().complete
-    assert actions(recorder) == list(range(60_000))
+    assert actions(recorder) == list(range(20_000))
+
+
+def test_large_lines_make_small_batches(
+    make_rig: Callable[..., Rig], recorder: RecordingDaemon
+) -> None:
+    rig = make_rig()
+    for i in range(0, 100, 2):
+        rig.write(step_line(i, info="x" * 2_000_000))
+        rig.write(step_line(i + 1, info="y" * 100_000))
+    rig.write(*[b'{"event":"e","payload":{"p":"%s"}}\n' % (b"z" * n) for n in (9, 10**7, 9, 9)])
+    rig.write(
+        *[
+            b'{"event_type":"episode","episode_index":0,"info":"%s"}\n' % (b"z" * n)
+            for n in (9, 10**7, 9, 9)
+        ]
+    )
+    assert rig.close().complete
+    assert actions(recorder) == list(range(100))
+    assert [len(step.info_json) for step in recorder.rows()] == [2_000_002, 100_002] * 50
+    for kind in ("events", "episodes"):
+        assert recorder.count(kind) == 4
+    assert max(nbytes for _, nbytes in recorder.sizes) < 10_100_000 < MAX_MESSAGE_BYTES
+    assert max(nbytes for rows, nbytes in recorder.sizes if rows > 1) < SEND_BATCH_BYTES + 10_000
 
 
 def test_batches_that_a_daemon_took_and_lost_are_sent_again(
@@ -181,6 +209,7 @@ def test_what_was_committed_but_not_acknowledged_is_not_committed_twice(
     assert actions(recorder) == list(range(3_100))
 
 
+@pytest.mark.once
 def test_a_sender_restarted_at_any_point_goes_on_where_the_journal_stood(
     make_rig: Callable[..., Rig], recorder: RecordingDaemon, short_directory: Path
 ) -> None:
@@ -268,12 +297,38 @@ def test_a_daemon_that_has_less_than_it_acknowledged_is_not_filled_with_holes(
     with recorder.lock:
         recorder.only_stream().rows["steps"].clear()
     recorder.restart()
-    wait_until(lambda: rig.sender.refused)
+    wait_until(lambda: any("had acknowledged 100" in said for said in rig.said))
     rig.write(step_line(100))
     assert "had acknowledged 100" in (rig.close().refused or "")
+    assert f"lanekit proxy --adopt {rig.spool.directory} --new-stream" in rig.said[-1]
     assert recorder.count() == 0
 
 
+def test_a_daemon_that_had_another_store_for_a_while_gets_everything_in_the_end(
+    make_rig: Callable[..., Rig], recorder: RecordingDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon_link, "_BEHIND_INTERVAL", 0.2)
+    rig = make_rig()
+    rig.write(*map(step_line, range(100)))
+    wait_until(lambda: rig.spool.checkpoint.next_seq["steps"] == 101)
+    right, wrong = recorder.streams, type(recorder.streams)(recorder.streams.default_factory)
+    recorder.stop()
+    recorder.streams = wrong
+    recorder.start()
+    wait_until(lambda: wrong and len(recorder.only_stream().registered) >= 3)
+    rig.write(*map(step_line, range(100, 200)))
+    assert rig.sender.refused is None
+    assert recorder.count() == 0
+    recorder.stop()
+    recorder.streams = right
+    recorder.start()
+    assert rig.close().complete
+    assert actions(recorder) == list(range(200))
+    assert len([said for said in rig.said if "had acknowledged" in said]) == 1
+    assert rig.said[-1] == "the daemon is there again"
+
+
+@pytest.mark.once
 def test_a_connection_cut_after_any_number_of_bytes_loses_and_repeats_nothing(
     make_rig: Callable[..., Rig], recorder: RecordingDaemon, short_directory: Path
 ) -> None:
@@ -313,12 +368,40 @@ def test_commands_and_vital_signs_travel_over_the_heartbeat(
     assert taken == [(1, "pause"), (2, "stop")]
 
 
+def test_the_daemon_knows_of_every_rejected_line_before_the_sender_leaves(
+    make_rig: Callable[..., Rig], recorder: RecordingDaemon
+) -> None:
+    rig = make_rig()
+    wait_until(lambda: recorder.heartbeats)
+    rig.write(b'{"broken\n' * 7, step_line(0))
+    assert rig.close().rejected_lines == 7
+    assert recorder.heartbeats[-1].rejected_lines == 7
+
+
+def test_a_report_that_nobody_can_take_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "closed").open("w") as file:
+        pass
+    monkeypatch.setattr(sys, "stderr", file)
+    report_to_stderr("nobody hears this")
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        report_to_stderr("nor this")
+
+
 def test_closing_ends_every_thread(make_rig: Callable[..., Rig], recorder: RecordingDaemon) -> None:
+    before = set(threading.enumerate())
+
+    def of_the_sender() -> list[threading.Thread]:
+        others = set(threading.enumerate()) - before
+        return [thread for thread in others if thread.name.startswith("lanekit-")]
+
     rig = make_rig()
     rig.write(step_line(0))
     recorder.wait_for("steps", 1)
     assert rig.close().complete
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("lanekit-")])
+    wait_until(lambda: not of_the_sender())
     recorder.stop()
     rig.open()
     began = time.monotonic()

@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,42 @@ def test_damage_is_named(tmp_path: Path) -> None:
         Spool.open(tmp_path / "s")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("checkpoint.json", "[]", "Remove it"),
+        ("checkpoint.json", '{"offset": 3}', "Remove it"),
+        ("checkpoint.json", "\0" * 512, "Remove it"),
+        ("checkpoint.json", json.dumps({**asdict(Checkpoint()), "offset": "3"}), "Remove it"),
+        ("checkpoint.json", json.dumps({**asdict(Checkpoint()), "next_seq": {}}), "Remove it"),
+        ("stream.json", '{"run_id": "r", "stream_id": "s", "worker_id": 7}', "Put it back"),
+        ("stream.json", "\xff", "Put it back"),
+        ("journal-12.jsonl", "", "move it away"),
+        ("journal-abcdefghijklmnop.jsonl", "", "move it away"),
+        ("journal-0000000000000000 (copy).jsonl", "", "move it away"),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_to_do(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"x" * 10)
+    (tmp_path / "s" / name).write_text(content, encoding="latin-1")
+    with pytest.raises(TelemetryError, match=rf"{re.escape(name)}(.|\n)*{said}"):
+        Spool.open(tmp_path / "s")
+    with pytest.raises(TelemetryError, match=said):
+        Spool.create(tmp_path / "s", "r")
+
+
+def test_a_place_that_can_be_no_spool_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s" / "lock").mkdir(parents=True)
+    with pytest.raises(TelemetryError, match=r"lock can not be opened: Is a directory"):
+        Spool.create(tmp_path / "s", "r")
+    (tmp_path / "file").touch()
+    with pytest.raises(TelemetryError, match="can not be made"):
+        Spool.create(tmp_path / "file" / "s", "r")
+
+
 def test_the_checkpoint_is_one_sector_of_json(tmp_path: Path) -> None:
     big = Checkpoint(
         2**62, dict.fromkeys(("steps", "episodes", "events"), 2**40), 2**62, 2**62, 2**62, True
@@ -195,8 +232,51 @@ def test_a_journal_behind_its_checkpoint_begins_anew(tmp_path: Path) -> None:
     os.truncate(tmp_path / "s" / "journal-0000000000000000.jsonl", 60)
     with Spool.open(tmp_path / "s") as spool:
         assert spool.journal.end == 100
+        (kept,) = spool.journal.set_aside
+        assert kept.name == "journal-0000000000000000.jsonl.damaged"
+        assert kept.read_bytes() == b"x" * 60
         spool.journal.append_patiently(b"new")
         assert read_all(spool, 100) == b"new"
+
+
+def test_the_rest_of_a_journal_can_be_sent_as_a_new_stream(tmp_path: Path) -> None:
+    numbers = {"steps": 9, "episodes": 2, "events": 1}
+    with Spool.create(tmp_path / "s", "r", "w") as spool:
+        spool.journal.append_patiently(b"x" * 100)
+        spool.save(Checkpoint(60, numbers, 5, 6, 7))
+        old = spool.stream_id
+    with Spool.open(tmp_path / "s", new_stream=True) as spool:
+        assert spool.stream_id != old
+        new = spool.stream_id
+    with Spool.open(tmp_path / "s") as spool:
+        assert (spool.stream_id, spool.run_id, spool.worker_id) == (new, "r", "w")
+        assert spool.checkpoint == Checkpoint(60, dict.fromkeys(numbers, 1), 5, 6, 0)
+        assert spool.unsent_bytes == 40
+
+
+def test_a_durable_spool_is_on_disk_with_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{file}"))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    place = (tmp_path / "s").resolve()
+    with Spool.create(place, "r") as spool:
+        assert synced == []
+        spool.keep_durable()
+        assert set(synced) == {str(place / "stream.json"), str(place), str(place.parent)}
+        synced.clear()
+        spool.journal.append_patiently(b"x")
+        spool.journal.append_patiently(b"y")
+        assert synced == [str(place)]  # the journal's new file has its name
+        assert spool.journal.readable == 0
+        spool.journal.sync()
+        assert spool.journal.readable == 2
 
 
 @pytest.mark.usefixtures("small_segments")

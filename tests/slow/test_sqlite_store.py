@@ -179,6 +179,7 @@ while True:
 """
 
 
+@pytest.mark.once
 def test_killed_while_appending_it_keeps_all_that_was_acknowledged(path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     acknowledged = kills = 0
@@ -201,6 +202,22 @@ def test_killed_while_appending_it_keeps_all_that_was_acknowledged(path: Path) -
     with TelemetrySQLiteStore.open(path) as store:
         assert store.register_stream(RUN, STREAM).steps == store.run(RUN).steps == len(stored)
     assert apsw.Connection(str(path)).pragma("integrity_check") == "ok"
+
+
+def test_a_new_store_is_its_owners_only_and_an_old_one_keeps_its_mode(path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        with TelemetrySQLiteStore.open(path) as store:
+            store.register_stream(RUN, STREAM, "worker")
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+            assert modes == dict.fromkeys(
+                [path.name, f"{path.name}-wal", f"{path.name}-shm"], 0o600
+            )
+        path.chmod(0o640)
+        TelemetrySQLiteStore.open(path).close()
+        assert path.stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(umask)
 
 
 def test_a_file_locked_by_another_process_is_busy_and_nothing_has_changed(
@@ -348,7 +365,7 @@ def test_a_stream_of_a_run_that_must_exist_is_refused(store: TelemetrySQLiteStor
 
 STORIES: list[tuple[list[tuple[str, bytes]], int, int | None, str]] = [
     ([("run_started", b"")], pb.RUN_STATE_RUNNING, None, ""),
-    ([("heartbeat", b"{}")], pb.RUN_STATE_SUBMITTED, None, ""),
+    ([("heartbeat", b"{}")], pb.RUN_STATE_RUNNING, None, ""),
     (
         [("run_started", b""), ("control_applied", b'{"command_id": 1, "action": "pause"}')],
         pb.RUN_STATE_PAUSED,

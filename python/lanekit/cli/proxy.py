@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lanekit.cli.connection import add_connection_arguments
+from lanekit.cli.connection import add_connection_arguments, missing_slow
 from lanekit.errors import TelemetryError
 
 NAME = "proxy"
@@ -20,6 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--adopt",
         metavar="SPOOL",
         help="take over the spool of a proxy that died, and its worker if that still lives",
+    )
+    parser.add_argument(
+        "--new-stream",
+        action="store_true",
+        help="with --adopt: send the rest under a new stream id, to a daemon whose store has less "
+        "than it acknowledged",
     )
     add_connection_arguments(parser)
     parser.add_argument("--spool", metavar="DIR", help="where to keep what is not acknowledged")
@@ -49,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the proxy.
 
     The status is the worker's own (128 + n for signal n); 75 if events are left in the spool
-    because the daemon is away, 76 if because it refuses them.
+    because the daemon is away, 76 if because it refuses them, 74 if a part of the journal was lost.
     """
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     own = (command, args.spool, args.worker, args.mirror_frames, args.fsync)
@@ -60,14 +66,20 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    if args.new_stream and not args.adopt:
+        print("lanekit proxy: --new-stream goes with --adopt SPOOL", file=sys.stderr)
+        return 2
     if not args.adopt and not command and sys.stdin.isatty():
         print(
             "lanekit proxy: name the worker's command after --, or pipe its output here",
             file=sys.stderr,
         )
         return 2
+    try:
+        from lanekit.slow.sending.proxy import TrainerTelemetryProxy
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from None
     from lanekit.slow.endpoint import read_token
-    from lanekit.slow.sending.proxy import TrainerTelemetryProxy
 
     try:
         options = {
@@ -78,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             "drain_timeout": args.drain_timeout,
         }
         if args.adopt:
-            proxy = TrainerTelemetryProxy.adopt(args.adopt, **options)
+            proxy = TrainerTelemetryProxy.adopt(args.adopt, new_stream=args.new_stream, **options)
         else:
             proxy = TrainerTelemetryProxy(
                 args.run_id,

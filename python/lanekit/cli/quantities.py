@@ -1,10 +1,14 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as people read them, and what other programs read."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from datetime import UTC, datetime
+from typing import Any
+
+_DEEPEST = 64
 
 
 def duration(seconds: float) -> str:
@@ -65,3 +69,24 @@ def number(value: float) -> str:
     if value == 0 or 0.01 <= abs(value) < 1e6:
         return f"{value:,.2f}".removesuffix(".00") if abs(value) < 1e4 else f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def json_document(value: Any, indent: int | None = 2) -> str:
+    """Return the value as JSON, whatever a worker put into it; on one line if not indented.
+
+    Infinite numbers, for which JSON has no word, become null; what is nested very deeply is cut.
+    """
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=indent is not None)
+    except (ValueError, RecursionError):
+        return json_document(_sound(value, _DEEPEST), indent)
+
+
+def _sound(value: Any, depth: int) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _sound(item, depth - 1) for key, item in value.items()} if depth else "..."
+    if isinstance(value, list):
+        return [_sound(item, depth - 1) for item in value] if depth else "..."
+    return value

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.ls import printable
-from lanekit.cli.quantities import ago, duration, number
+from lanekit.cli.quantities import ago, duration, json_document, number
 from lanekit.cli.store_argument import add_store_argument, open_store
 
 if TYPE_CHECKING:
@@ -53,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     with open_store(args) as store:
         found = store.runs(include_archived=args.all)
         if args.json:
-            print(json.dumps([run_json(store, record) for record in found], indent=2))
+            print(json_document([run_json(store, record) for record in found]))
         elif found:
-            print("\n".join(_table(store, found, show_archived=args.all)))
+            print("\n".join(_table(store, found)))
         else:
             hidden = len(store.runs(include_archived=True))
             print(
@@ -108,7 +107,7 @@ def recent_return(store: RunStore, record: RunRecord) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _table(store: RunStore, found: list[RunRecord], *, show_archived: bool) -> list[str]:
+def _table(store: RunStore, found: list[RunRecord]) -> list[str]:
     paint = Paint()
     heads = ["RUN", "STATE", "CREATED", "DURATION", "STEPS", "EPISODES", "RETURN", "NOTE"]
     rows = [[paint(head, Colour.DIM) for head in heads]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.ls import printable
-from lanekit.cli.quantities import ago, duration, moment, number
+from lanekit.cli.quantities import ago, duration, json_document, moment, number
 from lanekit.cli.runs import STATE_COLOURS, exit_words, run_json, run_seconds
 from lanekit.cli.store_argument import add_store_argument, find_run, open_store
 from lanekit.viewer.sparkline import sparkline
@@ -30,6 +30,8 @@ RECENT = 1000
 EVENTS = 10
 """Entries of the log that are shown."""
 _POINTS = 32
+_DAEMON_STREAM = "daemon"
+"""The stream of the daemon's own events; no worker can have it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,9 +75,10 @@ def run(args: argparse.Namespace) -> int:
             document = run_json(store, record) | {
                 "agents": [agent.to_json() for agent in agents],
                 "last_events": [_event_json(event) for event in events],
-                "workers": [_worker_json(worker) for worker in record.workers],
+                "workers": [_worker_json(worker) for worker in senders(record)],
+                "reject_files": reject_files(record) if record.rejected_lines else [],
             }
-            print(json.dumps(document, indent=2))
+            print(json_document(document))
         else:
             print("\n".join(_text(record, agents, events)))
     return 0
@@ -97,6 +100,17 @@ def last_events(store: RunStore, record: RunRecord) -> list[EventRecord]:
     return [event for event in recent if event.name != "heartbeat"][-EVENTS:]
 
 
+def senders(record: RunRecord) -> list[WorkerRecord]:
+    """Return the run's workers, without the daemon, which writes into the log of every run."""
+    return [worker for worker in record.workers if worker.stream_id != _DAEMON_STREAM]
+
+
+def reject_files(record: RunRecord) -> list[str]:
+    """Return the files in which the workers' proxies keep the lines that could not be stored."""
+    spools = dict.fromkeys(worker.spool_directory for worker in senders(record))
+    return [os.path.join(spool, "rejects.jsonl") for spool in spools if spool]
+
+
 def trend(values: npt.NDArray[np.float64], points: int = _POINTS) -> str:
     """Draw values as a line of bars; where there are many, each bar is the mean of some."""
     if len(values) < 2:
@@ -112,7 +126,7 @@ def _text(record: RunRecord, agents: list[AgentReturns], events: list[EventRecor
         lines += ["", *_agents(agents, paint)]
     if events:
         lines += ["", *_events(record, events, paint)]
-    if record.workers:
+    if senders(record):
         lines += ["", *_workers(record, paint)]
     return lines
 
@@ -133,8 +147,7 @@ def _head(record: RunRecord, paint: Paint) -> list[str]:
         speed = f"  ({number(rate)} steps/s)" if record.steps and rate else ""
         rows.append(["duration", duration(seconds) + speed])
     if record.exit_status is not None:
-        words = "0" if record.exit_status == 0 else exit_words(record.exit_status)
-        rows.append(["exit", words])
+        rows.append(["exit", exit_words(record.exit_status).removeprefix("exit status ")])
     if record.reason:
         rows.append(["reason", paint(printable(record.reason, 400), Colour.RED)])
     if record.command:
@@ -147,8 +160,11 @@ def _head(record: RunRecord, paint: Paint) -> list[str]:
 def _counts(record: RunRecord, paint: Paint) -> list[str]:
     rows = [[name, f"{getattr(record, name):,}"] for name in ("steps", "episodes", "events")]
     if record.rejected_lines:
-        count = paint(f"{record.rejected_lines:,} lines", Colour.YELLOW)
-        rows.append(["rejected", f"{count}, kept in rejects.jsonl of the worker's spool"])
+        lines = "line" if record.rejected_lines == 1 else "lines"
+        count = paint(f"{record.rejected_lines:,} {lines}", Colour.YELLOW)
+        files = [printable(file, 200) for file in reject_files(record)]
+        where = " or ".join(files) or "rejects.jsonl of the worker's spool"
+        rows.append(["rejected", f"{count}, kept in {where}"])
     return _pairs(rows, paint)
 
 
@@ -179,7 +195,7 @@ def _events(record: RunRecord, events: list[EventRecord], paint: Paint) -> list[
     heads = ["TIME", "EVENT", "WORKER", "PAYLOAD"]
     rows = [[paint(head, Colour.DIM) for head in heads]]
     for event in events:
-        payload = "" if event.payload is None else json.dumps(event.payload, ensure_ascii=False)
+        payload = "" if event.payload is None else json_document(event.payload, indent=None)
         rows.append(
             [
                 moment(event.wall_time_ns) if event.wall_time_ns else "-",
@@ -205,7 +221,7 @@ def _workers(record: RunRecord, paint: Paint) -> list[str]:
             ago(worker.last_seen_ns),
             printable(worker.spool_directory, 200) or "-",
         ]
-        for worker in record.workers
+        for worker in senders(record)
     ]
     return columns(rows, right={1})
 

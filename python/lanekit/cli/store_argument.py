@@ -6,7 +6,8 @@ import argparse
 import difflib
 from typing import TYPE_CHECKING
 
-from lanekit.errors import MissingExtra, RunNotFound
+from lanekit.cli.connection import missing_slow
+from lanekit.errors import RunNotFound
 
 if TYPE_CHECKING:
     from lanekit.slow.store.records import RunRecord
@@ -23,14 +24,10 @@ def add_store_argument(parser: argparse.ArgumentParser) -> None:
 def open_store(args: argparse.Namespace) -> RunStore:
     """Open the store that the command line names."""
     try:
-        from lanekit.slow.endpoint import default_store
         from lanekit.slow.store.run_store import RunStore
-    except ImportError as error:
-        raise MissingExtra(
-            f"reading runs needs packages that are not installed ({error}); "
-            "install them with: pip install 'lanekit[slow]'"
-        ) from error
-    return RunStore.open(args.store or default_store())
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from error
+    return RunStore.open(args.store)
 
 
 def find_run(store: RunStore, run_id: str) -> RunRecord:

@@ -15,24 +15,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lanekit.errors import InvalidEvent
-from lanekit.slow.limits import MAX_SEQ
+from lanekit.slow.field_checks import (
+    check_extra,
+    check_frame,
+    check_json,
+    check_json_column,
+    check_name,
+    check_size,
+    check_unknown,
+)
+from lanekit.slow.limits import MAX_BATCH_ROWS, MAX_SEQ
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-MAX_NAME_BYTES = 256
 _ROW_BYTES = 128
 """What an event takes in memory beyond its size on the wire, where numbers are packed."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _STREAM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _NOT_A_NUMBER = float("nan")
-_json_value = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Kind(enum.StrEnum):
@@ -84,8 +90,17 @@ def check_stream_id(text: str) -> str:
     return text
 
 
+def check_worker_id(text: str) -> str:
+    """Return `text` when it can name a worker, else raise `InvalidEvent`. Empty: it has no name."""
+    if not isinstance(text, str):
+        raise InvalidEvent(f"a worker id is text; got {_shortened(text)}")
+    check_name(text, "a worker id")
+    return text
+
+
 def steps_batch(request: pb.PublishRunStepsRequest) -> Batch:
     """Check a request to store steps; row-wise steps become columns."""
+    _check_rows(max(request.columns.rows, len(request.steps)), Kind.STEPS)
     if request.HasField("columns") == bool(request.steps):
         raise InvalidEvent(
             "a request to store steps holds either columns or steps, and at least one of them; got"
@@ -101,31 +116,43 @@ def steps_batch(request: pb.PublishRunStepsRequest) -> Batch:
 
 def episodes_batch(request: pb.PublishRunEpisodesRequest) -> Batch:
     """Check a request to store episodes."""
+    _check_rows(len(request.episodes), Kind.EPISODES)
     episodes = list(request.episodes)
     for row, episode in enumerate(episodes):
-        _check_name(episode.worker_id, "worker_id", row)
-        _check_name(episode.agent_id, "agent_id", row)
+        check_name(episode.worker_id, f"row {row}: worker_id")
+        check_name(episode.agent_id, f"row {row}: agent_id")
         if not math.isfinite(episode.episode_return):
             raise InvalidEvent(
                 f"row {row}: episode_return must be finite, or left out; got"
                 f" {episode.episode_return}"
             )
-        _check_json(episode.info_json, "info_json", row)
-        _check_json(episode.extra_json, "extra_json", row)
+        check_json(episode.info_json, "info_json", row)
+        check_json(episode.extra_json, "extra_json", row)
+        check_extra(episode.extra_json, row)
     return _batch(request, Kind.EPISODES, len(episodes), episodes)
 
 
 def events_batch(request: pb.PublishRunEventsRequest) -> Batch:
     """Check a request to store log events."""
+    _check_rows(len(request.events), Kind.EVENTS)
     events = list(request.events)
     for row, event in enumerate(events):
-        _check_name(event.worker_id, "worker_id", row)
-        _check_name(event.name, "name", row)
+        check_name(event.worker_id, f"row {row}: worker_id")
+        check_size(event.name, f"row {row}: name")
         if not event.name:
             raise InvalidEvent(f"row {row}: an event has a name; got an empty one")
-        _check_json(event.payload_json, "payload_json", row)
-        _check_json(event.extra_json, "extra_json", row)
+        check_json(event.payload_json, "payload_json", row)
+        check_json(event.extra_json, "extra_json", row)
+        check_extra(event.extra_json, row)
     return _batch(request, Kind.EVENTS, len(events), events)
+
+
+def _check_rows(rows: int, kind: Kind) -> None:
+    """Refuse, before anything is made of it, a batch whose rows would fill the memory."""
+    if rows > MAX_BATCH_ROWS:
+        raise InvalidEvent(
+            f"a batch of {kind} holds at most {MAX_BATCH_ROWS:,} rows; got {rows:,}: send several"
+        )
 
 
 def _batch(
@@ -158,6 +185,7 @@ def _batch(
 _DENSE = (
     *("worker_index", "agent_index", "episode", "step", "reward", "terminated", "truncated"),
     *("wall_time_ns", "action_json", "observation_json", "info_json", "render_hint_json"),
+    *("stream_index", "seq"),
 )
 _TEXTS = ["action_json", "observation_json", "info_json", "render_hint_json", "extra_json"]
 _SPARSE = (
@@ -181,9 +209,15 @@ def _check_columns(columns: pb.StepColumns) -> None:
             raise InvalidEvent(f"column {name} must have {rows} rows, or none; got {length}")
     for index_name, name in _SPARSE:
         _check_sparse(getattr(columns, index_name), len(getattr(columns, name)), name, rows)
+    # A worker and an agent a row, and the stream's own worker.
+    for name, most in (("names", 2 * rows + 1), ("streams", rows)):
+        if len(getattr(columns, name)) > most:
+            raise InvalidEvent(
+                f"{rows} rows have at most {most} {name}; got {len(getattr(columns, name))}"
+            )
     names = list(columns.names)
-    for row, text in enumerate(names):
-        _check_name(text, "names", row)
+    for index, text in enumerate(names):
+        check_name(text, f"names[{index}]")
     for name in ("worker_index", "agent_index"):
         indexes = getattr(columns, name)
         if indexes and (largest := max(indexes)) >= len(names):
@@ -193,9 +227,14 @@ def _check_columns(columns: pb.StepColumns) -> None:
         row = next(i for i, reward in enumerate(rewards) if math.isinf(reward))
         raise InvalidEvent(f"row {row}: reward must be finite, or NaN for none; got {rewards[row]}")
     for name in _TEXTS:
-        _check_texts(getattr(columns, name), name)
+        texts = getattr(columns, name)
+        check_json_column(texts, name, columns.extra_row if name == "extra_json" else range(rows))
+    for row, extra in zip(columns.extra_row, columns.extra_json, strict=True):
+        check_extra(extra, row)
+    for row, unknown in zip(columns.unknown_row, columns.unknown_fields, strict=True):
+        check_unknown(unknown, row)
     for row, frame in zip(columns.frame_row, columns.frame, strict=True):
-        _check_frame(frame, row)
+        check_frame(frame, row)
 
 
 def _check_sparse(indexes: Sequence[int], values: int, name: str, rows: int) -> None:
@@ -203,52 +242,12 @@ def _check_sparse(indexes: Sequence[int], values: int, name: str, rows: int) -> 
         return
     if len(indexes) != values:
         raise InvalidEvent(f"{name} has {values} values, for {len(indexes)} rows")
+    if values > rows:
+        raise InvalidEvent(f"{rows} rows have at most as many {name}; got {values}")
     listed = list(indexes)
     if listed[-1] >= rows or any(a >= b for a, b in itertools.pairwise(listed)):
         raise InvalidEvent(
             f"the rows that have {name} must be named in order, each once, and be below {rows}"
-        )
-
-
-def _check_texts(texts: Sequence[bytes], name: str) -> None:
-    """Columns: only that they are UTF-8, at the speed of memory. Their JSON the sender checked."""
-    if not texts or b"".join(texts).isascii():
-        return
-    for row, text in enumerate(texts):
-        _check_utf8(text, name, row)
-
-
-def _check_utf8(text: bytes, name: str, row: int) -> None:
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidEvent(f"row {row}: {name} must be UTF-8; {error}") from None
-
-
-def _check_json(text: bytes, name: str, row: int) -> None:
-    if not text:
-        return
-    _check_utf8(text, name, row)
-    try:
-        _json_value.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidEvent(f"row {row}: {name} must be JSON, or empty; {error}") from None
-
-
-def _check_name(text: str, name: str, row: int) -> None:
-    # Four bytes are the most a character takes.
-    if len(text) > MAX_NAME_BYTES // 4 and len(text.encode()) > MAX_NAME_BYTES:
-        raise InvalidEvent(
-            f"row {row}: {name} takes at most {MAX_NAME_BYTES} bytes; got {len(text.encode())}"
-        )
-
-
-def _check_frame(frame: pb.Frame, row: int) -> None:
-    expected = frame.width * frame.height * frame.channels
-    if frame.channels not in (1, 3, 4) or expected == 0 or expected != len(frame.pixels):
-        raise InvalidEvent(
-            f"row {row}: a frame has width * height * channels bytes, in 1, 3 or 4 channels; got"
-            f" {frame.width} x {frame.height} x {frame.channels} and {len(frame.pixels)} bytes"
         )
 
 
@@ -298,14 +297,15 @@ def _columns_of(steps: Iterable[pb.Step]) -> pb.StepColumns:
 
 
 def _check_step(step: pb.Step, row: int) -> None:
-    _check_name(step.worker_id, "worker_id", row)
-    _check_name(step.agent_id, "agent_id", row)
+    check_name(step.worker_id, f"row {row}: worker_id")
+    check_name(step.agent_id, f"row {row}: agent_id")
     if not math.isfinite(step.reward):
         raise InvalidEvent(f"row {row}: reward must be finite, or left out; got {step.reward}")
     for name in _TEXTS:
-        _check_json(getattr(step, name), name, row)
+        check_json(getattr(step, name), name, row)
+    check_extra(step.extra_json, row)
     if step.HasField("frame"):
-        _check_frame(step.frame, row)
+        check_frame(step.frame, row)
 
 
 def unknown_fields(message: Message, known: Iterable[str]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -12,8 +13,12 @@ import grpc
 
 from lanekit import errors
 from lanekit.slow.endpoint import default_socket, open_channel, parse_target, token_metadata
+from lanekit.slow.limits import CANCEL_GRACE
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+
+START_PATIENCE = 5.0
+"""Seconds for a daemon of this machine to begin to listen: it may just have been started."""
 
 _ACTIONS: dict[str, pb.ControlAction.ValueType] = {
     "pause": pb.CONTROL_ACTION_PAUSE,
@@ -35,10 +40,11 @@ class DaemonClient:
         timeout: float = 20.0,
     ) -> None:
         self.target = parse_target(target or default_socket())
-        self._channel = open_channel(self.target, token, ca_file, insecure)
+        self._channel = open_channel(self.target, ca_file, insecure)
         self._stub = TrainerServiceStub(self._channel)
         self._metadata = token_metadata(token)
         self._timeout = timeout
+        self._insecure = insecure
 
     def submit_run(
         self,
@@ -61,36 +67,33 @@ class DaemonClient:
             worker_id=worker_id,
             mirror_frames=mirror_frames,
         )
-        with self._translated(run_id):
-            return self._stub.SubmitRun(request, **self._once()).run
+        answer: pb.SubmitRunResponse = self._ask(self._stub.SubmitRun, request)
+        return answer.run
 
     def cancel_run(self, run_id: str, *, grace: float | None = None) -> pb.Run:
         """End a run's workers, politely for `grace` seconds; returns the run once they are gone."""
         request = pb.CancelRunRequest(run_id=run_id, grace_seconds=grace)
-        with self._translated(run_id):
-            options = {
-                **self._once(),
-                "timeout": self._timeout + (10.0 if grace is None else grace),
-            }
-            return self._stub.CancelRun(request, **options).run
+        patience = self._timeout + (CANCEL_GRACE if grace is None else grace)
+        answer: pb.CancelRunResponse = self._ask(self._stub.CancelRun, request, patience)
+        return answer.run
 
     def archive_run(self, run_id: str, *, archived: bool = True) -> pb.Run:
         """Hide a run from listings, or show it again."""
         request = pb.ArchiveRunRequest(run_id=run_id, archived=archived)
-        with self._translated(run_id):
-            return self._stub.ArchiveRun(request, **self._once()).run
+        answer: pb.ArchiveRunResponse = self._ask(self._stub.ArchiveRun, request)
+        return answer.run
 
     def list_runs(self, *, include_archived: bool = False, limit: int = 0) -> list[pb.Run]:
         """Return the runs, newest first."""
         request = pb.ListRunsRequest(include_archived=include_archived, limit=limit)
-        with self._translated(""):
-            return list(self._stub.ListRuns(request, **self._once()).runs)
+        answer: pb.ListRunsResponse = self._ask(self._stub.ListRuns, request)
+        return list(answer.runs)
 
     def run(self, run_id: str) -> pb.Run:
         """Return one run as it is now."""
         request = pb.ListRunsRequest(run_id=run_id, include_archived=True)
-        with self._translated(run_id):
-            return self._stub.ListRuns(request, **self._once()).runs[0]
+        answer: pb.ListRunsResponse = self._ask(self._stub.ListRuns, request)
+        return answer.runs[0]
 
     def control_run(self, run_id: str, action: str) -> tuple[int, int]:
         """Ask a run's workers to pause, resume or stop.
@@ -100,14 +103,13 @@ class DaemonClient:
         if action not in _ACTIONS:
             raise ValueError(f"an action is one of {', '.join(_ACTIONS)}, not {action!r}")
         request = pb.ControlRunRequest(run_id=run_id, action=_ACTIONS[action])
-        with self._translated(run_id):
-            response = self._stub.ControlRun(request, **self._once())
+        response: pb.ControlRunResponse = self._ask(self._stub.ControlRun, request)
         return response.command_id, response.connected_workers
 
     def watch_runs(self, after_revision: int = 0) -> Iterator[pb.WatchRunsResponse]:
         """Yield every run as it is now, then each change as it happens."""
         request = pb.WatchRunsRequest(after_revision=after_revision)
-        return self._stream("", self._stub.WatchRuns, request)
+        return self._stream(self._stub.WatchRuns, request)
 
     def stream_steps(
         self,
@@ -126,7 +128,7 @@ class DaemonClient:
             row_wise=row_wise,
             agent_id=agent_id,
         )
-        return self._stream(run_id, self._stub.StreamRunSteps, request)
+        return self._stream(self._stub.StreamRunSteps, request)
 
     def stream_episodes(
         self, run_id: str, *, cursor: int = 0, history_only: bool = False
@@ -135,14 +137,14 @@ class DaemonClient:
         request = pb.StreamRunEpisodesRequest(
             run_id=run_id, cursor=cursor, history_only=history_only
         )
-        return self._stream(run_id, self._stub.StreamRunEpisodes, request)
+        return self._stream(self._stub.StreamRunEpisodes, request)
 
     def stream_events(
         self, run_id: str, *, cursor: int = 0, history_only: bool = False
     ) -> Iterator[pb.StreamRunEventsResponse]:
         """Yield a run's committed log events from a cursor on."""
         request = pb.StreamRunEventsRequest(run_id=run_id, cursor=cursor, history_only=history_only)
-        return self._stream(run_id, self._stub.StreamRunEvents, request)
+        return self._stream(self._stub.StreamRunEvents, request)
 
     def close(self) -> None:
         """End the connection."""
@@ -159,11 +161,23 @@ class DaemonClient:
     ) -> None:
         self.close()
 
-    def _once(self) -> dict[str, Any]:
-        return {"timeout": self._timeout, "metadata": self._metadata}
+    def _ask(self, method: Any, request: Any, timeout: float | None = None) -> Any:
+        """Make a call. A daemon of this machine that is not there yet gets time to start."""
+        give_up_at = time.monotonic() + (START_PATIENCE if self.target.is_loopback else 0.0)
+        with self._translated():
+            while True:
+                try:
+                    return method(
+                        request, timeout=timeout or self._timeout, metadata=self._metadata
+                    )
+                except grpc.RpcError as error:
+                    # Nobody listened, so the request did not go out, and may be made again.
+                    if not nobody_listens(error) or time.monotonic() > give_up_at:
+                        raise
+                    time.sleep(0.05)
 
-    def _stream(self, run_id: str, method: Any, request: Any) -> Iterator[Any]:
-        with self._translated(run_id):
+    def _stream(self, method: Any, request: Any) -> Iterator[Any]:
+        with self._translated():
             call = method(request, metadata=self._metadata)
             try:
                 yield from call
@@ -171,26 +185,64 @@ class DaemonClient:
                 call.cancel()
 
     @contextmanager
-    def _translated(self, run_id: str) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except grpc.RpcError as error:
-            self._fail(error, run_id)
+            self._fail(error)
 
-    def _fail(self, error: Any, run_id: str) -> NoReturn:
+    def _fail(self, error: Any) -> NoReturn:
         code: grpc.StatusCode = error.code()
         details = error.details() or code.name
-        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-            raise errors.DaemonUnavailable(
-                f"no daemon answers at {self.target} ({details}); `lanekit daemon` starts one",
-                code.name,
-            ) from error
         if code is grpc.StatusCode.NOT_FOUND:
             raise errors.RunNotFound(details) from error
         if code is grpc.StatusCode.ALREADY_EXISTS:
             raise errors.RunExists(details) from error
-        if code is grpc.StatusCode.UNAUTHENTICATED:
-            details += "; give the daemon's token (--token-file FILE)"
-        raise errors.DaemonError(
-            f"the daemon at {self.target} refused: {details}", code.name
-        ) from (error)
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise errors.DaemonUnavailable(
+                f"the daemon at {self.target} did not answer in time; its log says whether it can "
+                "write its store",
+                code.name,
+            ) from error
+        if code is grpc.StatusCode.UNAVAILABLE and not is_answer(error):
+            raise errors.DaemonUnavailable(
+                f"no daemon answers at {self.target}{self._remedy(error, details)}", code.name
+            ) from error
+        kind = errors.DaemonError
+        if code is grpc.StatusCode.UNAVAILABLE:
+            kind, verb = errors.DaemonUnavailable, "can not do this now"
+        else:
+            verb = "refused"
+        raise kind(f"the daemon at {self.target} {verb}: {details}", code.name) from error
+
+    def _remedy(self, error: Any, details: str) -> str:
+        """Say what may help when the connection failed."""
+        if sign := nobody_listens(error):
+            return f" ({sign.lower()}); `lanekit daemon` starts one"
+        if self.target.is_unix:
+            return f" ({details}): it may just have ended"
+        if self._insecure:
+            return (
+                f" without TLS ({details}): if it was started with --tls-cert, leave "
+                "--insecure-loopback out, and name its authority with --tls-ca FILE"
+            )
+        if any(word in details.lower() for word in ("ssl", "tls", "handshake", "certificate")):
+            return (
+                f" with a certificate that is trusted here ({details}): name its authority with "
+                "--tls-ca FILE, or, if it was started with --insecure-loopback, give that here too"
+            )
+        return f" ({details}): is the address right, and can it be reached?"
+
+
+def is_answer(error: Any) -> bool:
+    """Tell whether an error is the daemon's own answer, and not gRPC's about the connection."""
+    return any(key == "lanekit-answer" for key, _ in error.trailing_metadata() or ())
+
+
+def nobody_listens(error: Any) -> str:
+    """Return the system's word for it if there is no socket, or nobody behind it; else nothing."""
+    if error.code() is not grpc.StatusCode.UNAVAILABLE or is_answer(error):
+        return ""
+    details = error.details() or ""
+    signs = ("Connection refused", "No such file or directory")
+    return next((sign for sign in signs if sign in details), "")

@@ -10,8 +10,10 @@
 Standard library only; numpy's scalars and arrays are taken as they are. Each line is one write and
 is flushed. Lines may come from several threads, and from processes that were forked off.
 
-NaN and infinity are written as Python's json writes them (``NaN``), which is not JSON: such a line
-is counted and kept in the proxy's reject file, not in the store.
+JSON has no NaN and no infinity. Within ``observation``, ``action``, ``info``, ``render_hint`` and
+an event's payload they become null. A reward or return that is not finite is written as Python's
+json writes it (``NaN``): such a line is counted and kept in the proxy's reject file, not in the
+store.
 
 When the reader is gone, emitting raises ``BrokenPipeError``, as any print does.
 """
@@ -21,6 +23,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
+import math
 import os
 import sys
 import threading
@@ -234,7 +237,36 @@ def _plain(value: Any) -> Any:
     )
 
 
-_encode: Callable[[Any], str] = json.JSONEncoder(default=_plain, separators=(",", ":")).encode
+_SHAPELESS = ("observation", "action", "info", "render_hint", "payload")
+_encode_finite: Callable[[Any], str] = json.JSONEncoder(
+    default=_plain, separators=(",", ":"), allow_nan=False
+).encode
+_encode_any: Callable[[Any], str] = json.JSONEncoder(default=_plain, separators=(",", ":")).encode
+
+
+def _encode(line: dict[str, Any]) -> str:
+    try:
+        return _encode_finite(line)
+    except ValueError:
+        _encode_any(line)  # raises again if it is not about a number, but a list within itself
+    for key in _SHAPELESS:
+        if key in line:
+            line[key] = _finite(line[key])
+    return _encode_any(line)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null in place of each number that is none."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return _finite(_plain(value))
+
 
 _EMITTERS: weakref.WeakSet[Emitter] = weakref.WeakSet()
 _held: list[Emitter] = []

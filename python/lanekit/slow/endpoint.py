@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lanekit.errors import TelemetryError
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SOCKET_PATH = 107
 """Bytes of a Unix socket's path: the kernel's own limit, less the final zero."""
+MIN_TOKEN_CHARACTERS = 16
 
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})")
 
@@ -36,12 +39,7 @@ class Target:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can be meant."""
-        if self.is_unix or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return self.is_unix or self.host == "localhost" or is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"unix:{self.path}" if self.is_unix else f"{self.host}:{self.port}"
@@ -75,6 +73,14 @@ def parse_target(text: str | Target) -> Target:
     return Target(host=match["host"], port=port)
 
 
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine by its address; names are not trusted to stay so."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def state_directory() -> Path:
     """Where the slow lane keeps its files: ``$LANEKIT_STATE``, or lanekit's place for state."""
     if own := os.environ.get("LANEKIT_STATE"):
@@ -104,14 +110,25 @@ def default_socket() -> str:
 
 
 def read_token(path: str | os.PathLike[str]) -> str:
-    """Return the token that a file holds; white space around it does not count."""
+    """Return the token that a file holds, for the daemon and for its callers alike."""
     try:
-        token = Path(path).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the token file {path} can not be read: {error}") from None
-    if not token or not token.isprintable() or " " in token:
-        raise ValueError(f"the token file {path} must hold one line of printable ASCII")
-    return token
+        with open(path, "rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            token = file.read(4096).strip()
+    except OSError as error:
+        raise TelemetryError(f"token file {path} can not be read: {error.strerror}") from None
+    if mode & 0o077:
+        raise TelemetryError(
+            f"token file {path} can be read by others (mode {mode:03o}): chmod 600 {path}, or "
+            f"make a new one: (umask 077; openssl rand -hex 32 > {path})"
+        )
+    if len(token) < MIN_TOKEN_CHARACTERS or any(not 33 <= byte <= 126 for byte in token):
+        raise TelemetryError(
+            f"token file {path} must hold one token of at least {MIN_TOKEN_CHARACTERS} printable "
+            f"ASCII characters without spaces, found {len(token)} bytes; make one: "
+            f"(umask 077; openssl rand -hex 32 > {path})"
+        )
+    return token.decode("ascii")
 
 
 def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:
@@ -123,7 +140,8 @@ def channel_options() -> list[tuple[str, int | str]]:
     """Return the settings that every channel to a daemon shares."""
     return [
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        # What the daemon took in one message it gives back in one, and adds a little.
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 2**20),
         # A peer that vanished without a word is noticed within half a minute.
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
@@ -140,7 +158,6 @@ def channel_options() -> list[tuple[str, int | str]]:
 
 def open_channel(
     target: str | Target,
-    token: str | None = None,
     ca_file: str | os.PathLike[str] | None = None,
     insecure: bool = False,
 ) -> grpc.Channel:

@@ -20,6 +20,8 @@ MAX_LINE_BYTES = 64 * 2**20
 """A worker's longest line."""
 MAX_MESSAGE_BYTES = 80 * 2**20
 """The largest gRPC message: one event of the longest line, and what surrounds it."""
+MAX_BATCH_ROWS = 65_536
+"""Rows of one publish request. A count is a few bytes on the wire, whatever it claims."""
 SEND_BATCH_ROWS = 1024
 SEND_BATCH_BYTES = 2**20
 """A sender closes a batch at this many events or bytes, whichever comes first ..."""

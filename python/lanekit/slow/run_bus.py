@@ -1,8 +1,9 @@
 """The run bus: what was committed, told to whoever listens in this process.
 
 Each subscriber has a bounded queue of its own. One that must not miss anything makes the publisher
-wait; any other loses its oldest events when it is too slow, and is told how many. The bus carries
-committed events only, so whoever lost some can read them from the store.
+wait; any other loses its oldest events when it is too slow. How many is told once for each burst
+of losses, when the subscriber takes events again. The bus carries committed events only, so whoever
+lost some can read them from the store.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from lanekit.slow.batches import Batch
-from lanekit.slow.limits import RUNBUS_DEFAULT_QUEUE_SIZE
+from lanekit.slow.limits import RUNBUS_DEFAULT_QUEUE_SIZE, RUNBUS_UI_PATH_QUEUE_SIZE
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +64,13 @@ class BusEvent:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """A subscriber was too slow and begins to lose events."""
+    """A subscriber was too slow and lost events."""
 
     subscriber: str
     run_id: str
+    """The run of the first event it lost."""
     dropped: int
-    """All that it lost so far."""
+    """How many it lost, from when its queue was full until it took events again or closed."""
 
 
 class Subscription:
@@ -96,7 +98,7 @@ class Subscription:
         self._events: deque[BusEvent] = deque()
         self._bytes = 0
         self._dropped = 0
-        self._in_burst = False
+        self._burst: Overflow | None = None
         self._closed = False
         self._changed = threading.Condition()
 
@@ -122,12 +124,18 @@ class Subscription:
                 if self._closed or (left is not None and left <= 0):
                     return None
                 self._changed.wait(left)
-            return self._take()
+            event, burst = self._take()
+        self._bus._tell(burst)
+        return event
 
     def try_get(self) -> BusEvent | None:
         """Take the next event if there is one."""
         with self._changed:
-            return self._take() if self._events else None
+            if not self._events:
+                return None
+            event, burst = self._take()
+        self._bus._tell(burst)
+        return event
 
     def drain(self) -> list[BusEvent]:
         """Take all there are."""
@@ -135,16 +143,19 @@ class Subscription:
             events = list(self._events)
             self._events.clear()
             self._bytes = 0
-            self._in_burst = False
+            burst, self._burst = self._burst, None
             self._changed.notify_all()
-            return events
+        self._bus._tell(burst)
+        return events
 
     def close(self) -> None:
         """Take no further part. What is queued can still be taken. Harmless when repeated."""
         self._bus._remove(self)
         with self._changed:
             self._closed = True
+            burst, self._burst = self._burst, None
             self._changed.notify_all()
+        self._bus._tell(burst)
 
     def __enter__(self) -> Self:
         return self
@@ -156,30 +167,29 @@ class Subscription:
         while (event := self.get()) is not None:
             yield event
 
-    def _take(self) -> BusEvent:
+    def _take(self) -> tuple[BusEvent, Overflow | None]:
+        """The next event, and the burst of losses that ends with its taking."""
         event = self._events.popleft()
         self._bytes -= event.nbytes
-        self._in_burst = False
+        burst, self._burst = self._burst, None
         self._changed.notify_all()
-        return event
+        return event, burst
 
     def _wants(self, topic: Topic, run_id: str) -> bool:
         return topic in self.topics and self.run_id in (None, run_id)
 
-    def _put(self, event: BusEvent) -> Overflow | None:
-        """Queue an event; the answer says that this began a burst of losses."""
-        began = None
+    def _put(self, event: BusEvent) -> None:
         with self._changed:
+            if self._waits and event.topic is Topic.OVERFLOW and self._is_full_for(event):
+                # Told by one who takes events, perhaps these: it must not wait for itself.
+                self._dropped += 1
+                return
             while self._waits and self._is_full_for(event) and not self._closed:
                 self._changed.wait()
             if self._closed:
-                return None
+                return
             while self._is_full_for(event):
-                self._bytes -= self._events.popleft().nbytes
-                self._dropped += 1
-                if not self._in_burst:
-                    self._in_burst = True
-                    began = Overflow(self.name, event.run_id, self._dropped)
+                self._lose(self._events.popleft())
             self._events.append(event)
             self._bytes += event.nbytes
             self._changed.notify_all()
@@ -189,7 +199,16 @@ class Subscription:
             except Exception:
                 log.exception("subscriber %s failed and was closed", self.name)
                 self.close()
-        return began
+
+    def _lose(self, event: BusEvent) -> None:
+        self._bytes -= event.nbytes
+        self._dropped += 1
+        if self._burst is not None:
+            self._burst = replace(self._burst, dropped=self._burst.dropped + 1)
+        # Losing news of losses is not news.
+        elif event.topic is not Topic.OVERFLOW:
+            log.warning("%s is too slow and loses events", self.name)
+            self._burst = Overflow(self.name, event.run_id, 1)
 
     def _is_full_for(self, event: BusEvent) -> bool:
         if not self._events:
@@ -220,8 +239,10 @@ class RunBus:
 
         `size` and `max_bytes` bound the queue. When it is full, ``"drop_oldest"`` loses its oldest
         and counts it, and ``"wait"`` makes the publisher wait until there is room or the
-        subscription is closed. `notify` is called in the publisher's thread after each event; it
-        must be quick, and when it raises the subscription is closed.
+        subscription is closed; only OVERFLOW events make nobody wait, and are lost instead.
+        `notify` is called in the publisher's thread after each event (for OVERFLOW that is the
+        thread of the subscriber that was too slow); it must be quick, and when it raises the
+        subscription is closed.
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
@@ -242,19 +263,24 @@ class RunBus:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
+    def subscribe_ui(
+        self,
+        topics: Iterable[Topic] | Topic,
+        *,
+        run_id: str | None = None,
+        notify: Callable[[], None] | None = None,
+        name: str | None = None,
+    ) -> Subscription:
+        """Subscribe for something that people look at: a short queue, and the newest matters."""
+        return self.subscribe(
+            topics, run_id=run_id, size=RUNBUS_UI_PATH_QUEUE_SIZE, notify=notify, name=name
+        )
+
     def publish(self, topic: Topic, event: BusEvent) -> None:
         """Give `event` to every subscription that wants it."""
         for subscription in self._subscriptions:
-            if not subscription._wants(topic, event.run_id):
-                continue
-            overflow = subscription._put(event)
-            # Losing news of losses is not news.
-            if overflow is not None and topic is not Topic.OVERFLOW:
-                log.warning("%s is too slow and loses events", overflow.subscriber)
-                self.publish(
-                    Topic.OVERFLOW,
-                    BusEvent(Topic.OVERFLOW, overflow.run_id, payload=overflow),
-                )
+            if subscription._wants(topic, event.run_id):
+                subscription._put(event)
 
     def wants(self, topic: Topic, run_id: str) -> bool:
         """Whether anybody listens: spares making events for nobody."""
@@ -264,6 +290,11 @@ class RunBus:
         """Close every subscription."""
         for subscription in self._subscriptions:
             subscription.close()
+
+    def _tell(self, burst: Overflow | None) -> None:
+        """Publish that a burst of losses is over, in the thread of the one who had them."""
+        if burst is not None:
+            self.publish(Topic.OVERFLOW, BusEvent(Topic.OVERFLOW, burst.run_id, payload=burst))
 
     def _remove(self, subscription: Subscription) -> None:
         with self._lock:

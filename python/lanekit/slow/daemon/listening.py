@@ -11,13 +11,13 @@ from pathlib import Path
 import grpc
 
 from lanekit import errors
+from lanekit.slow.endpoint import MAX_SOCKET_PATH
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
-
-MAX_SOCKET_PATH_BYTES = 107
 
 SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # What was taken in one message goes out in one, with what the daemon adds to it.
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 2**20),
     # Notice a peer that vanished without a word (cable, power) within a minute ...
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
@@ -53,10 +53,10 @@ class FileLock:
 
 def prepare_socket(path: Path) -> None:
     """Make room for a Unix socket: a private directory, no stale file, nobody who answers."""
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+    if (size := len(os.fsencode(path))) > MAX_SOCKET_PATH:
         raise errors.TelemetryError(
-            f"socket path {path} takes {len(os.fsencode(path))} bytes, and the system allows "
-            f"{MAX_SOCKET_PATH_BYTES}: choose a shorter --socket"
+            f"socket path {path} takes {size} bytes, and the system allows {MAX_SOCKET_PATH}: "
+            "choose a shorter --socket"
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

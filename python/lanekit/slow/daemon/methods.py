@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 SERVICE = pb.DESCRIPTOR.services_by_name["TrainerService"]
 
+ANSWERED = (("lanekit-answer", "1"),)
+"""Comes with every refusal, so that clients tell the daemon's own words from gRPC's."""
+
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Method: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
@@ -112,7 +115,9 @@ class Methods:
     def _guarded(self, name: str, function: Method) -> Method:
         async def call(request: Any, context: Any) -> Any:
             if self._draining:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")
+                await context.abort(
+                    grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down", ANSWERED
+                )
             self._calls += 1
             self._idle.clear()
             try:
@@ -128,7 +133,7 @@ class Methods:
                 if code is None:
                     logger.exception("%s failed", name)
                     code, error = grpc.StatusCode.INTERNAL, Exception(f"{name}: {error!r}")
-                await context.abort(code, str(error))
+                await context.abort(code, str(error), ANSWERED)
             finally:
                 self._calls -= 1
                 if self._calls == 0:

@@ -63,6 +63,10 @@ class Publishing:
             "PublishRunEvents": self.method(events_batch),
         }
 
+    def publishes(self, run_id: str, stream_id: str) -> bool:
+        """Tell whether a call of any kind publishes this stream now."""
+        return any((run_id, stream_id, kind) in self.publishers for kind in Kind)
+
     def drain(self) -> None:
         """Read no further request; acknowledge what was read, then end each call."""
         for call in tuple(self._calls):

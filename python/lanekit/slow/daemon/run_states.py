@@ -1,24 +1,17 @@
-"""Which states of a run are final, and how people call them."""
+"""A run's state: whether it is final, and how people call it."""
 
 from __future__ import annotations
 
 from lanekit.slow.proto import telemetry_pb2 as pb
-
-ENDED = frozenset(
-    {
-        pb.RUN_STATE_COMPLETED,
-        pb.RUN_STATE_FAILED,
-        pb.RUN_STATE_CANCELLED,
-        pb.RUN_STATE_LOST,
-    }
-)
+from lanekit.slow.store.life_cycle import TERMINAL
+from lanekit.slow.store.run_rows import state_name
 
 
 def ended(run: pb.Run) -> bool:
     """Tell whether a run is over."""
-    return run.state in ENDED
+    return state_word(run) in TERMINAL
 
 
 def state_word(run: pb.Run) -> str:
     """Return the state as people read it: ``running``."""
-    return pb.RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
+    return state_name(run.state)

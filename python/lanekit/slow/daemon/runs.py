@@ -13,7 +13,8 @@ from typing import Any
 import grpc
 import msgspec
 
-from lanekit.slow.batches import check_run_id
+from lanekit.errors import RunNotFound
+from lanekit.slow.batches import check_run_id, check_worker_id
 from lanekit.slow.daemon.methods import Context, Method, Refusal
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended
@@ -24,7 +25,9 @@ from lanekit.slow.limits import CANCEL_GRACE
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.run_rows import select_runs
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.store_file import store_errors
 
 WATCH_INTERVAL = 0.1
 """Seconds between two responses to one WatchRuns call; what changes between goes together."""
@@ -82,7 +85,7 @@ class Runs:
         )
         try:
             await self._supervisor.start(wanted)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             reason = f"its telemetry proxy could not be started: {error}"
             await asyncio.wrap_future(
                 self._sink.call(
@@ -140,10 +143,9 @@ class Runs:
     async def list(self, request: Any, _: Context) -> pb.ListRunsResponse:
         """Return the runs there are, newest first."""
         if request.run_id:
-            return pb.ListRunsResponse(runs=[await self.run(check_run_id(request.run_id))])
-        runs = await asyncio.wrap_future(
-            self._sink.call(lambda store: store.runs(request.include_archived, request.limit))
-        )
+            check_run_id(request.run_id)
+        # Read beside the writer: also a store that can not be written can be looked at.
+        runs = await self._streams.read(partial(listed_runs, request=request))
         return pb.ListRunsResponse(runs=runs)
 
     async def watch(self, request: Any, context: Context) -> None:
@@ -165,6 +167,19 @@ class Runs:
         raise Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")
 
 
+def listed_runs(store: RunStore, request: Any) -> list[pb.Run]:
+    """Read the runs that a ListRuns request asks for."""
+    with store_errors(store.path):
+        if not request.run_id:
+            where = "" if request.include_archived else "WHERE NOT archived "
+            order = f"{where}ORDER BY run DESC LIMIT ?"
+            return select_runs(store.connection(), order, (request.limit or -1,))
+        runs = select_runs(store.connection(), "WHERE run_id = ?", (request.run_id,))
+    if not runs:
+        raise RunNotFound(f"run {request.run_id} is not known")
+    return runs
+
+
 def worker_request(request: Any) -> WorkerRequest:
     """Check a SubmitRun request; Refusal says what is wrong with it."""
 
@@ -173,6 +188,7 @@ def worker_request(request: Any) -> WorkerRequest:
 
     run_id = request.run_id or time.strftime("run-%Y%m%d-%H%M%S-") + secrets.token_hex(3)
     check_run_id(run_id)
+    check_worker_id(request.worker_id)
     command = tuple(request.command)
     if not command or not command[0]:
         raise refuse("command is empty: name the program and its arguments")

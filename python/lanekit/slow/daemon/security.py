@@ -7,8 +7,6 @@ it is refused, except on loopback and when asked for by name, and then the token
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,31 +14,9 @@ from typing import Any
 import grpc
 
 from lanekit import errors
+from lanekit.slow.endpoint import is_loopback
 
-MIN_TOKEN_CHARACTERS = 16
 METADATA_KEY = "authorization"
-
-
-def read_token(path: Path) -> str:
-    """Read the token that calls must bring: one line of printable ASCII."""
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            data = file.read(4096)
-    except OSError as error:
-        raise errors.TelemetryError(f"token file {path}: {error.strerror}") from error
-    if mode & 0o077:
-        raise errors.TelemetryError(
-            f"token file {path} can be read by others (mode {mode:03o}): chmod 600 {path}"
-        )
-    token = data.strip()
-    if len(token) < MIN_TOKEN_CHARACTERS or any(not 33 <= byte <= 126 for byte in token):
-        raise errors.TelemetryError(
-            f"token file {path} must hold one token of at least {MIN_TOKEN_CHARACTERS} printable "
-            f"ASCII characters without spaces, found {len(token)} bytes; "
-            f"make one with: openssl rand -hex 32 > {path}"
-        )
-    return token.decode("ascii")
 
 
 def server_credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
@@ -83,14 +59,6 @@ def check_listen(
             "use --tls-cert and --tls-key"
         )
     return host, port
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine by its address; names are not trusted to stay so."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-from grpc_health.v1 import health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
@@ -28,11 +28,11 @@ from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
     TokenInterceptor,
     check_listen,
-    read_token,
     server_credentials,
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_store import RunStore
@@ -40,6 +40,8 @@ from lanekit.slow.store.sqlite_store import Durability
 
 logger = logging.getLogger(__name__)
 
+DRAIN = 10.0
+"""Seconds that an orderly end may take before calls are cut off."""
 LINGER = 0.2
 """Seconds for clients to read how their calls ended, before connections are closed."""
 
@@ -62,8 +64,6 @@ class DaemonOptions:
     tls_key: Path | None = None
     insecure_loopback: bool = False
     durability: Durability = "normal"
-    drain_seconds: float = 10.0
-    """How long an orderly end may take before calls are cut off."""
 
 
 def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
@@ -129,10 +129,12 @@ class Daemon:
                 options=SERVER_OPTIONS,
             )
             self._add_services(server, service, health)
+            await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             addresses = self._listen(server)
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
+            await supervisor.fail_abandoned()
             supervisor.sweep()
             await self._stop.wait()
             await self._drain(server, service, health)
@@ -186,7 +188,7 @@ class Daemon:
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(service.idle(), self._options.drain_seconds)
+            await asyncio.wait_for(service.idle(), DRAIN)
         health.end_watches()
         await asyncio.sleep(LINGER)
         await server.stop(None)

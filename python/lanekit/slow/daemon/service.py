@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 
 from lanekit.slow.daemon.methods import Methods
 from lanekit.slow.daemon.publishing import Publishing
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.runs import Runs
+from lanekit.slow.daemon.silence import Silence
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.daemon.workers import Workers
@@ -35,6 +38,14 @@ class TrainerService:
             | runs.methods()
         )
         """What a gRPC server is given."""
+        silence = Silence(
+            sink,
+            lambda run_id, stream_id: (
+                workers.connected(run_id, stream_id)
+                or self._publishing.publishes(run_id, stream_id)
+            ),
+        )
+        self._watching = asyncio.get_running_loop().create_task(silence.watch())
 
     def drain(self) -> None:
         """Take nothing further in; end each call once what it sent is acknowledged."""
@@ -48,5 +59,6 @@ class TrainerService:
 
     def close(self) -> None:
         """Let go of sink, store and threads."""
+        self._watching.cancel()
         self._publishing.close()
         self._streams.close()

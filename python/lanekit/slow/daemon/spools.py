@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,18 @@ def start_time(pid: int) -> int | None:
         return None
     fields = text[text.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def spool_is_named(pattern: bytes) -> bool:
+    """Tell whether a process was started with a spool like this: a proxy that has yet to begin."""
+    argument = re.compile(rb"(^|\0)" + pattern + rb"(\0|$)")
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if argument.search(path.read_bytes()):
+                return True
+        except OSError:
+            continue  # it is gone, or another user's
+    return False
 
 
 def read_json(path: Path) -> dict[str, Any]:

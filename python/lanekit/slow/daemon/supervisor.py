@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,25 +25,22 @@ from pathlib import Path
 from typing import Any
 
 from lanekit import errors
-from lanekit.slow.batches import events_batch
-from lanekit.slow.daemon.spools import SpoolState, look, running_worker
+from lanekit.slow.daemon.own_events import OwnEvents
+from lanekit.slow.daemon.patience import Patience
+from lanekit.slow.daemon.process_groups import alive, send_signal
+from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_is_named
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.sending.proxy import EXIT_REFUSED
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
 
 logger = logging.getLogger(__name__)
 
-DAEMON_STREAM = "daemon"
-"""The stream of the daemon's own events in each run."""
-SHORT_LIFE = 10.0
-MAX_SHORT_LIVES = 5
-"""A proxy that ends within so many seconds, so often in a row, is not replaced any more."""
 WAIT_FOR_WORKER = 5.0
 """Seconds in which a new proxy must have started its worker, for a cancellation to find it."""
 SWEEP_INTERVAL = 10.0
 """Seconds between two looks at all spools."""
 POLL = 0.02
+ABANDONED = "the daemon ended before the worker was started; submit it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +86,12 @@ class Supervisor:
             self._connection += ["--token-file", str(token_file.absolute())]
         self._loop = asyncio.get_running_loop()
         self._proxies: dict[Path, Proxy] = {}
-        self._short_lives: dict[Path, int] = {}
-        self._given_up: set[Path] = set()
+        self._began_ns = time.time_ns()
+        self._abandoned: set[str] | None = None
+        self._patience = Patience()
+        self._own_events = OwnEvents(sink)
         self._judged: set[Path] = set()  # their proxy's end is being looked into
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recording = asyncio.Lock()
         self._closed = False
 
     def close(self) -> None:
@@ -113,7 +111,7 @@ class Supervisor:
         spool = self._root / f"{request.run_id}-{uuid.uuid4().hex[:8]}"
         arguments = ["--run", request.run_id, "--spool", str(spool)]
         if request.worker_id:
-            arguments += ["--worker", request.worker_id]
+            arguments.append(f"--worker={request.worker_id}")
         if request.mirror_frames:
             arguments.append("--mirror-frames")
         if self._durability == "full":
@@ -133,17 +131,50 @@ class Supervisor:
             while True:
                 await asyncio.sleep(SWEEP_INTERVAL)
                 await self.adopt_orphans()
+                await self.fail_abandoned()
 
         self._later(look_now_and_then())
 
     async def adopt_orphans(self) -> None:
         """Look at every spool: watch its proxy, or replace it if work is left."""
         for state in await asyncio.to_thread(self._unattended):
-            if state.directory not in self._proxies.keys() | self._given_up | self._judged:
+            spool = state.directory
+            if spool in self._proxies or spool in self._judged:
+                continue
+            if self._patience.is_due(spool):
                 try:
                     await self._take_care(state)
                 except (errors.LanekitError, OSError) as error:
                     logger.error("spool %s is not adopted: %s", state.directory, error)
+
+    async def fail_abandoned(self) -> None:
+        """Fail the runs of a daemon before this one that ended before their proxy could begin."""
+        with contextlib.suppress(errors.StoreError):  # the next sweep tries again
+            if self._abandoned is None:
+                runs = await asyncio.wrap_future(
+                    self._sink.call(lambda store: store.runs(include_archived=True))
+                )
+                self._abandoned = {
+                    run.run_id
+                    for run in runs
+                    if not_begun(run) and run.created_wall_time_ns < self._began_ns
+                }
+            for run_id in tuple(self._abandoned):
+                await self._fail_if_abandoned(run_id)
+
+    async def _fail_if_abandoned(self, run_id: str) -> None:
+        assert self._abandoned is not None
+        begun = any(proxy.run_id == run_id for proxy in self._proxies.values())
+        if not begun and not await asyncio.to_thread(self._spool_begun, run_id):
+            name = re.escape(os.fsencode(self._root / run_id)) + b"-[0-9a-f]{8}"
+            if await asyncio.to_thread(spool_is_named, name):
+                return  # its proxy is about to begin: the next sweep will see
+            await self._fail(run_id, ABANDONED)
+        self._abandoned.discard(run_id)
+
+    def _spool_begun(self, run_id: str) -> bool:
+        begun = (look(path) for path in self._root.glob(f"{run_id}-*"))
+        return any(state is not None and state.run_id == run_id for state in begun)
 
     def _unattended(self) -> list[SpoolState]:
         found = (look(path) for path in sorted(self._root.iterdir()) if path.is_dir())
@@ -185,7 +216,7 @@ class Supervisor:
         if state.proxy_pid is not None:
             self._watch(state.run_id, state.directory, state.proxy_pid, None)
         elif state.finished:
-            self._short_lives.pop(state.directory, None)
+            self._patience.forget(state.directory)
         elif not state.began:
             await self._never_began(state, status)
         else:
@@ -273,14 +304,12 @@ class Supervisor:
                 await self._fail(proxy.run_id, proxy_reason(proxy.spool, status))
                 return
             if state.began and not state.finished and state.proxy_pid is None:
-                short = time.monotonic() - proxy.started < SHORT_LIFE
-                lives = self._short_lives.get(proxy.spool, 0) + 1 if short else 0
-                self._short_lives[proxy.spool] = lives
-                if lives > MAX_SHORT_LIVES or status == EXIT_REFUSED:
+                lived = time.monotonic() - proxy.started
+                delay = self._patience.delay(proxy.spool, lived, status)
+                if delay is None:
                     await self._give_up(state, status)
                     return
-                if lives > 1:
-                    await asyncio.sleep(0.2 * 2**lives)
+                await asyncio.sleep(delay)
             await self._take_care(state, status)
         except (errors.LanekitError, OSError) as error:
             # The next sweep tries again.
@@ -297,21 +326,26 @@ class Supervisor:
         return await asyncio.to_thread(look, spool)
 
     async def _give_up(self, state: SpoolState, status: int | None) -> None:
-        self._given_up.add(state.directory)
-        logger.error(
-            "run %s: its telemetry proxy ended again (status %s); what it holds is kept. "
-            "See %s, then: lanekit proxy --adopt %s",
-            state.run_id,
-            status,
-            state.directory / "proxy.log",
-            state.directory,
+        """Leave a spool alone for a while, and say so in the log, in the run and as an event."""
+        delay = self._patience.give_up(state.directory)
+        reason = (
+            f"its telemetry proxy ended again (status {status}); what it holds is kept, and tried "
+            f"again in {delay / 60:.0f} min. See {state.directory / 'proxy.log'}, then: "
+            f"lanekit proxy --adopt {state.directory}"
         )
+        logger.error("run %s: %s", state.run_id, reason)
         self._record(
             state.run_id, "proxy_given_up", {"spool": str(state.directory), "status": status}
         )
 
+        def leave_reason(store: TelemetrySQLiteStore) -> None:
+            run = store.run(state.run_id)
+            store.set_run_state(state.run_id, run.state, reason=run.reason or reason)
+
+        await asyncio.wrap_future(self._sink.call(leave_reason))
+
     async def _never_began(self, state: SpoolState, status: int | None) -> None:
-        self._given_up.add(state.directory)
+        self._patience.give_up_for_good(state.directory)
         if state.start_error is not None:
             await self._fail(
                 state.run_id, f"the worker could not be started: {state.start_error}", 127
@@ -339,45 +373,7 @@ class Supervisor:
             logger.error("run %s: %s", run_id, reason)
 
     def _record(self, run_id: str, name: str, payload: dict[str, object]) -> None:
-        """Store an event of the daemon's own, as soon as the store can be written."""
-        event = pb.RunEvent(
-            worker_id=DAEMON_STREAM,
-            name=name,
-            wall_time_ns=time.time_ns(),
-            payload_json=json.dumps(payload).encode(),
-        )
-
-        async def store_patiently() -> None:
-            while True:
-                try:
-                    async with self._recording:
-                        await self._store(run_id, event)
-                    return
-                except errors.StoreError:
-                    await asyncio.sleep(1.0)
-
-        self._later(store_patiently())
-
-    async def _store(self, run_id: str, event: pb.RunEvent) -> None:
-        committed = await asyncio.wrap_future(
-            self._sink.call(
-                lambda store: store.register_stream(
-                    run_id,
-                    DAEMON_STREAM,
-                    worker_id=DAEMON_STREAM,
-                    pid=os.getpid(),
-                    host=socket.gethostname(),
-                )
-            )
-        )
-        request = pb.PublishRunEventsRequest(
-            run_id=run_id,
-            stream_id=DAEMON_STREAM,
-            first_seq=committed.events + 1,
-            events=[event],
-        )
-        future = await asyncio.to_thread(self._sink.submit, events_batch(request))
-        await asyncio.wrap_future(future)
+        self._later(self._own_events.record(run_id, name, payload))
 
 
 def proxy_reason(spool: Path, status: int | None) -> str:
@@ -388,20 +384,6 @@ def proxy_reason(spool: Path, status: int | None) -> str:
     )
 
 
-def send_signal(groups: set[int], number: signal.Signals) -> None:
-    """Signal process groups; those that are gone meanwhile need none."""
-    for group in groups:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, number)
-
-
-def alive(groups: set[int]) -> set[int]:
-    """Return the groups that still have a process."""
-    left = set()
-    for group in groups:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            continue
-        left.add(group)
-    return left
+def not_begun(run: pb.Run) -> bool:
+    """Tell whether a run was submitted, and nothing was heard of its worker yet."""
+    return run.state == pb.RUN_STATE_SUBMITTED and bool(run.command) and not run.workers

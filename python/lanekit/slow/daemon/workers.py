@@ -10,11 +10,12 @@ from typing import Any
 
 import grpc
 
-from lanekit.slow.batches import check_run_id, check_stream_id
+from lanekit import errors
+from lanekit.slow.batches import check_run_id, check_stream_id, check_worker_id
 from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed
+from lanekit.slow.daemon.own_events import DAEMON_STREAM
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended, state_word
-from lanekit.slow.daemon.supervisor import DAEMON_STREAM
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
@@ -22,6 +23,8 @@ from lanekit.slow.store.db_sink import TelemetryDBSink
 
 MAX_INTEGER = 2**63 - 1
 """The largest number that SQLite takes."""
+RETRY = 0.5
+"""Seconds between two attempts to store what must not be lost."""
 MAX_TEXT_BYTES = 4096
 """Of a host or a path that a worker names."""
 
@@ -51,11 +54,13 @@ class Workers:
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"stream id {DAEMON_STREAM!r} is the daemon's own; choose another",
             )
-        for name in ("worker_id", "host", "spool_directory"):
-            if len(getattr(request, name).encode()) > MAX_TEXT_BYTES:
+        check_worker_id(request.worker_id)
+        for name in ("host", "spool_directory"):
+            text = getattr(request, name)
+            if len(text.encode()) > MAX_TEXT_BYTES or "\0" in text:
                 raise Refusal(
                     grpc.StatusCode.INVALID_ARGUMENT,
-                    f"{name} takes at most {MAX_TEXT_BYTES} bytes",
+                    f"{name} takes at most {MAX_TEXT_BYTES} bytes, and no NUL",
                 )
         committed = await asyncio.wrap_future(
             self._sink.call(
@@ -77,6 +82,10 @@ class Workers:
             max_message_bytes=MAX_MESSAGE_BYTES,
         )
 
+    def connected(self, run_id: str, stream_id: str) -> bool:
+        """Tell whether a stream's heartbeat is held open."""
+        return stream_id in self._heartbeats.get(run_id, ())
+
     async def control(self, request: Any, _: Context) -> pb.ControlRunResponse:
         """Record a command and tell the run's heartbeats."""
         run_id = check_run_id(request.run_id)
@@ -86,7 +95,9 @@ class Workers:
                 f"a command is pause (1), resume (2) or stop (3); got {request.action}",
             )
         run = await asyncio.wrap_future(self._sink.call(lambda store: store.run(run_id)))
-        if ended(run):
+        # A cancelled run's workers are being ended; of another one that has ended some may be left.
+        left = bool(self._heartbeats.get(run_id)) and run.state != pb.RUN_STATE_CANCELLED
+        if ended(run) and not left:
             raise Refusal(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"run {run_id!r} has ended ({state_word(run)}): nobody is left to obey",
@@ -164,7 +175,7 @@ class HeartbeatCall:
     async def _read(self) -> None:
         try:
             await self._write(pb.HeartbeatResponse())
-            touched = self._touch(self._first)
+            touched, noted = self._touch(self._first), self._first.rejected_lines
             while (request := await self._context.read()) is not grpc.aio.EOF:
                 check_parsed(request)
                 if (request.run_id, request.stream_id) != (self._run_id, self._stream_id):
@@ -173,7 +184,11 @@ class HeartbeatCall:
                         f"this heartbeat is of run {self._run_id!r} stream {self._stream_id!r}; "
                         f"got run {request.run_id!r} stream {request.stream_id!r}",
                     )
-                if touched.done():  # else the store is stalled: no need to queue more of the same
+                if request.rejected_lines != noted:
+                    # Before the answer: this may be the last beat, and its count is to stay.
+                    await self._note(request)
+                    noted = request.rejected_lines
+                elif touched.done():  # else the store is stalled: one more of the same is no use
                     touched = self._touch(request)
                 await self._write(pb.HeartbeatResponse())
         except Exception as error:
@@ -200,6 +215,14 @@ class HeartbeatCall:
     async def _write(self, response: pb.HeartbeatResponse) -> None:
         async with self._writing:  # gRPC takes one message at a time
             await self._context.write(response)
+
+    async def _note(self, request: Any) -> None:
+        """Store what a beat says, however long the store can not be written."""
+        while True:
+            try:
+                return await asyncio.wrap_future(self._touch(request))
+            except errors.StoreError:
+                await asyncio.sleep(RETRY)
 
     def _touch(self, request: Any) -> Future[None]:
         rejected = min(request.rejected_lines, MAX_INTEGER)

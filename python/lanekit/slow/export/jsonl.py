@@ -16,6 +16,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 Line = dict[str, Any]
 
 _encode_into = msgspec.json.Encoder().encode_into
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_extra = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -114,11 +115,27 @@ def _identity(key: str, value: str, row: pb.Episode | pb.RunEvent, source: Expor
 
 def _add(line: Line, name: str, text: bytes | None) -> None:
     if text:
-        line[name] = msgspec.Raw(text)
+        line[name] = _value(text)
 
 
 def _with_extra(line: Line, extra: bytes | None) -> Line:
     """Put the worker's own keys beside ours again; none of them can be one of ours."""
-    for name, value in _decode_extra(extra).items() if extra else ():
-        line.setdefault(name, value)
+    if extra:
+        try:
+            own = _decode_extra(extra)
+        except (msgspec.MsgspecError, RecursionError):
+            own = {"extra": _value(extra)}
+        for name, value in own.items():
+            line.setdefault(name, value)
     return line
+
+
+def _value(text: bytes) -> Any:
+    """The text, byte for byte; one that is no JSON as a string, so that the line stays sound."""
+    try:
+        _check(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return text.decode("utf-8", "replace")
+    except RecursionError:
+        pass  # Nested too deeply to look at from here; it was looked at before it was stored.
+    return msgspec.Raw(text)

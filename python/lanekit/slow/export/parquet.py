@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from lanekit.slow.export.extras import load
 from lanekit.slow.export.source import ExportSource, StepWindow, Texts
+from lanekit.slow.optional_packages import load
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 _GROUP_ROWS = 65536
@@ -154,7 +154,7 @@ def _decoded(pa: Any, texts: Texts, kind: Any) -> list[Any]:
 def _try(decode: Callable[[bytes], Any], text: bytes) -> Any:
     try:
         return decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lanekit.slow.export.curves import Point, episode_points, step_points, track_names
-from lanekit.slow.export.extras import load
 from lanekit.slow.export.source import ExportSource, Track
+from lanekit.slow.optional_packages import load
 
 _WANTED_FOR = "exporting to tensorboard"
 _QUEUE = 4096

@@ -19,8 +19,8 @@ from typing import Any
 
 from lanekit.errors import MissingExtra, TelemetryError
 from lanekit.slow.export.curves import Point, episode_points, step_points, track_names
-from lanekit.slow.export.extras import load
 from lanekit.slow.export.source import ExportSource
+from lanekit.slow.optional_packages import load
 
 _WANTED_FOR = "exporting to wandb-offline"
 _MISSING = 3
@@ -115,13 +115,13 @@ def main() -> int:
 def _log(wandb: Any, source: ExportSource, directory: str) -> None:
     known = wandb.Settings.model_fields
     settings = {name: value for name, value in _SETTINGS.items() if name in known}
-    config = json.loads(source.run.config_json) if source.run.config_json else {}
+    config = source.run.config
     run = wandb.init(
         project="lanekit",
         id=source.run.run_id,
         name=source.run.run_id,
         dir=directory,
-        config=config if isinstance(config, dict) else {"config": config},
+        config={} if config is None else config if isinstance(config, dict) else {"config": config},
         settings=wandb.Settings(**settings),
     )
     names = track_names(source.tracks())

@@ -16,6 +16,7 @@ from lanekit.slow.batches import (
     Batch,
     Kind,
     check_run_id,
+    check_worker_id,
     episodes_batch,
     events_batch,
     steps_batch,
@@ -48,6 +49,7 @@ class StoreRecorder:
     def __init__(self, sink: TelemetryDBSink, run_id: str, *, worker_id: str = "human") -> None:
         """Register a stream of the run, creating the run if there is none."""
         self.run_id = check_run_id(run_id)
+        check_worker_id(worker_id)
         self.stream_id = uuid.uuid4().hex
         self._sink = sink
         self._lock = threading.Lock()

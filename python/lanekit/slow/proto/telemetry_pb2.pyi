@@ -41,7 +41,7 @@ class _RunStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumT
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     RUN_STATE_UNSPECIFIED: _RunState.ValueType  # 0
     RUN_STATE_SUBMITTED: _RunState.ValueType  # 1
-    """Recorded; its worker has not reported yet."""
+    """Recorded; no events of its workers have come yet."""
     RUN_STATE_RUNNING: _RunState.ValueType  # 2
     RUN_STATE_PAUSED: _RunState.ValueType  # 3
     RUN_STATE_COMPLETED: _RunState.ValueType  # 4
@@ -50,14 +50,18 @@ class _RunStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumT
     """The worker said run_failed, or ended with another status."""
     RUN_STATE_CANCELLED: _RunState.ValueType  # 6
     RUN_STATE_LOST: _RunState.ValueType  # 7
-    """Its worker is gone, and nobody saw how it ended."""
+    """Its worker is gone, and nobody saw how it ended; or it was not heard of for long."""
 
 class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
-    """--- runs -----------------------------------------------------------------------------------------------"""
+    """--- runs -----------------------------------------------------------------------------------------------
+
+    A run of several workers goes on until the last of them has ended: then it failed if any of them did,
+    else it is lost if any of them is, else it completed. A worker that starts later revives it.
+    """
 
 RUN_STATE_UNSPECIFIED: RunState.ValueType  # 0
 RUN_STATE_SUBMITTED: RunState.ValueType  # 1
-"""Recorded; its worker has not reported yet."""
+"""Recorded; no events of its workers have come yet."""
 RUN_STATE_RUNNING: RunState.ValueType  # 2
 RUN_STATE_PAUSED: RunState.ValueType  # 3
 RUN_STATE_COMPLETED: RunState.ValueType  # 4
@@ -66,7 +70,7 @@ RUN_STATE_FAILED: RunState.ValueType  # 5
 """The worker said run_failed, or ended with another status."""
 RUN_STATE_CANCELLED: RunState.ValueType  # 6
 RUN_STATE_LOST: RunState.ValueType  # 7
-"""Its worker is gone, and nobody saw how it ended."""
+"""Its worker is gone, and nobody saw how it ended; or it was not heard of for long."""
 global___RunState = RunState
 
 class _ControlAction:
@@ -335,6 +339,9 @@ class StepColumns(google.protobuf.message.Message):
     STREAM_INDEX_FIELD_NUMBER: builtins.int
     SEQ_FIELD_NUMBER: builtins.int
     rows: builtins.int
+    """At most 65,536, as in a batch of any kind. Texts are JSON or empty, extra_json JSON objects, names
+    at most 256 bytes without control characters; unknown_fields hold only fields that Step lacks.
+    """
     @property
     def names(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
         """Names, each once; worker_index and agent_index point into them."""

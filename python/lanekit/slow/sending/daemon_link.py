@@ -19,8 +19,9 @@ from typing import Any
 import grpc
 
 from lanekit.slow.endpoint import token_metadata
-from lanekit.slow.limits import HEARTBEAT_INTERVAL, SEND_WINDOW
+from lanekit.slow.limits import SEND_WINDOW
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.sending.heartbeats import Command, Heartbeats, Session
 from lanekit.slow.sending.journal_reader import Request
 from lanekit.slow.sending.spool import KINDS, Spool
 
@@ -45,9 +46,10 @@ _REFUSALS = {
 _ATTEMPTS = 3
 """How often a request is tried again all the same: a daemon may just have been replaced."""
 _CREDENTIALS = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
-
-Command = tuple[int, str]
-"""A command's number, and "pause", "resume" or "stop"."""
+_BEHIND_INTERVAL = 5.0
+"""Seconds until a daemon that has less than it acknowledged is asked again ..."""
+_BEHIND_INTERVAL_AT_THE_END = 0.5
+"""... and when nothing else is left to wait for."""
 
 
 class Lane:
@@ -58,16 +60,6 @@ class Lane:
         self.unsent: deque[Request] = deque()
         self.acknowledged = 0
         self.ready = threading.Condition(guard)
-
-
-class Session:
-    """The calls of one connection."""
-
-    def __init__(self, guard: threading.Lock) -> None:
-        self.changed = threading.Condition(guard)
-        self.over = False
-        self.error: grpc.RpcError | None = None
-        self.calls: dict[str, Any] = {}
 
 
 class DaemonLink:
@@ -84,6 +76,7 @@ class DaemonLink:
         on_acknowledged: Callable[[], None],
         on_command: Callable[[Command], bool] | None = None,
         vital_signs: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        is_complete: Callable[[], bool] = lambda: False,
         report: Callable[[str], None],
     ) -> None:
         self._spool = spool
@@ -92,19 +85,17 @@ class DaemonLink:
         self._require_run = require_run
         self._worker_pid = worker_pid
         self._on_acknowledged = on_acknowledged
-        self._on_command = on_command
-        self._vital_signs = vital_signs
+        self._is_complete = is_complete
         self._report = report
         self._guard = threading.Lock()
+        self._heartbeats = Heartbeats(spool, self._guard, on_command, vital_signs)
         self._lanes = {kind: Lane(self._guard) for kind in KINDS}
         self._bytes = 0
         self._session: Session | None = None
         self._stopping = threading.Event()
-        self._command_guard = threading.Lock()
-        self._commands: deque[Command] = deque()
-        self._delivered = 0
         self._acknowledgements = 0
         self._away = ""
+        self._behind: str | None = None
         self.refused: str | None = None
         """Why the daemon will not take what is next, if so."""
         self._thread = threading.Thread(target=self._run, name="lanekit-link", daemon=True)
@@ -138,6 +129,13 @@ class DaemonLink:
         with self._guard:
             return {kind: lane.acknowledged for kind, lane in self._lanes.items()}
 
+    def say_last(self, timeout: float) -> None:
+        """Let the daemon know the last count of rejected lines, if it is there."""
+        with self._guard:
+            session = self._session
+        if session is not None:
+            self._heartbeats.say_last(session, timeout)
+
     def close(self) -> None:
         """End the calls and the threads. What is not acknowledged stays in the spool."""
         self._stopping.set()
@@ -151,13 +149,21 @@ class DaemonLink:
     # --- sessions ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        delay, futile = 0.1, 0
+        delay, futile, behind = 0.1, 0, 0
         while not self._stopping.is_set() and self.refused is None:
             before = self._acknowledgements
             began = time.monotonic()
             error = self._hold_session()
-            if self._stopping.is_set() or self.refused is not None:
+            if self._stopping.is_set():
                 return
+            if self._behind is not None:
+                behind = behind + 1 if self._is_complete() else 0
+                if behind > _ATTEMPTS:
+                    self._give_up(self._behind)
+                    return
+                self._wait_while_behind()
+                continue
+            behind = 0
             code = error.code() if error is not None else None
             if self._acknowledgements != before:
                 futile = 0
@@ -227,33 +233,45 @@ class DaemonLink:
         return response
 
     def _resume_from(self, response: pb.RegisterWorkerResponse, session: Session) -> bool:
-        """Go on after what the daemon has; False if it has less than it said once."""
+        """Go on after what the daemon has; False if it has less than it said once.
+
+        Then it may have been started with another store by mistake, so it is asked again.
+        """
         committed = {
             "steps": response.committed_steps,
             "episodes": response.committed_episodes,
             "events": response.committed_events,
         }
+        self._behind = None
         with self._guard:
             for kind, lane in self._lanes.items():
                 kept = max(lane.acknowledged, self._spool.checkpoint.next_seq[kind] - 1)
                 if committed[kind] < kept:
-                    self.refused = (
+                    self._behind = (
                         f"the daemon has only {committed[kind]} {kind} of stream "
                         f"{self._spool.stream_id}, but had acknowledged {kept}: its store was "
                         "replaced, or lost its newest part. Bring the old store back, or send the "
-                        "rest as a new stream from another spool directory"
+                        "rest as a new stream, once this process has ended: `lanekit proxy --adopt "
+                        f"{self._spool.directory} --new-stream`"
                     )
-                    break
+                    return False
+            for kind, lane in self._lanes.items():
                 self._acknowledge(lane, committed[kind])
                 lane.unsent = deque(lane.unacknowledged)
-            else:
-                self._session = session
-        if self.refused is not None:
-            self._report(self.refused)
-            self._on_acknowledged()
-            return False
+            self._session = session
         self._on_acknowledged()
         return True
+
+    def _wait_while_behind(self) -> None:
+        if self._behind is not None and self._away != "behind":
+            self._away = "behind"
+            self._report(f"{self._behind}. Until then events are kept there")
+        began = time.monotonic()
+        while not self._stopping.wait(0.1):
+            complete = self._is_complete()
+            pause = _BEHIND_INTERVAL_AT_THE_END if complete else _BEHIND_INTERVAL
+            if time.monotonic() - began >= pause:
+                return
 
     def _open(self, session: Session, kind: str) -> threading.Thread:
         """Begin one call; a thread reads what comes back."""
@@ -264,7 +282,7 @@ class DaemonLink:
                 request_serializer=pb.HeartbeatRequest.SerializeToString,
                 response_deserializer=pb.HeartbeatResponse.FromString,
             )
-            requests: Iterator[Any] = self._heartbeats(session)
+            requests: Iterator[Any] = self._heartbeats.requests(session)
         else:
             method = self._channel.stream_stream(
                 _METHODS[kind],
@@ -292,7 +310,7 @@ class DaemonLink:
                 call.cancel()
             for response in call:
                 if kind == "heartbeat":
-                    self._take_command(response)
+                    self._heartbeats.take(session, response)
                 else:
                     with self._guard:
                         self._acknowledge(self._lanes[kind], response.committed_seq)
@@ -323,46 +341,6 @@ class DaemonLink:
         while lane.unacknowledged and lane.unacknowledged[0].last_seq <= committed:
             self._bytes -= len(lane.unacknowledged.popleft().data)
 
-    # --- heartbeats and commands ------------------------------------------------------------------
-
-    def _heartbeats(self, session: Session) -> Iterator[pb.HeartbeatRequest]:
-        while True:
-            self._deliver_commands()
-            rejected, spooled = self._vital_signs()
-            yield pb.HeartbeatRequest(
-                run_id=self._spool.run_id,
-                stream_id=self._spool.stream_id,
-                delivered_command_id=self._delivered,
-                rejected_lines=rejected,
-                spooled_bytes=spooled,
-            )
-            with self._guard:
-                session.changed.wait_for(lambda: session.over, HEARTBEAT_INTERVAL)
-                if session.over:
-                    return
-
-    def _take_command(self, response: pb.HeartbeatResponse) -> None:
-        if response.HasField("command"):
-            name = pb.ControlAction.Name(response.command.action)
-            action = name.removeprefix("CONTROL_ACTION_").lower()
-            with self._command_guard:
-                newest = self._commands[-1][0] if self._commands else self._delivered
-                if response.command.command_id > newest:
-                    self._commands.append((response.command.command_id, action))
-            self._deliver_commands()
-
-    def _deliver_commands(self) -> None:
-        """Hand commands to the worker in order; one it can not take waits for the next beat."""
-        while True:
-            with self._command_guard:
-                if not self._commands:
-                    return
-                command = self._commands[0]
-                if self._on_command is not None and not self._on_command(command):
-                    return
-                self._commands.popleft()
-                self._delivered = command[0]
-
     # --- words ------------------------------------------------------------------------------------
 
     def _say_away(self, error: grpc.RpcError | None) -> None:
@@ -378,10 +356,13 @@ class DaemonLink:
 
     def _refuse(self, error: grpc.RpcError | None) -> None:
         reason = "it ended the call" if error is None else f"{error.code().name}: {error.details()}"
-        self.refused = (
+        self._give_up(
             f"the daemon refuses this stream's events ({reason}); nothing more is sent. They are "
             f"kept in {self._spool.directory}; once the cause is removed, "
             f"`lanekit proxy --adopt {self._spool.directory}` sends them"
         )
-        self._report(self.refused)
+
+    def _give_up(self, why: str) -> None:
+        self.refused = why
+        self._report(why)
         self._on_acknowledged()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -23,7 +24,10 @@ RESERVE_BYTES = 2**20
 """Left free on the disk, or an eighth of a small one: for the log and the rejects of what is there
 already. Without their lines the journal can not be worked off, and then nothing frees space."""
 
-_SPLICE_REFUSED = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
+SPLICE_REFUSED = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
+"""What a kernel, or a file system, answers that can not splice: bytes are then read and written."""
+
+_SEGMENT_NAME = re.compile(r"journal-([0-9]{16,19})\.jsonl")
 
 
 class Journal:
@@ -32,9 +36,7 @@ class Journal:
     def __init__(self, directory: Path, acknowledged: int) -> None:
         self._directory = directory
         self._guard = threading.Lock()
-        self._firsts = sorted(
-            int(path.stem.removeprefix("journal-")) for path in directory.glob("journal-*.jsonl")
-        )
+        self._firsts = sorted(map(_first_byte, directory.glob("journal-*.jsonl")))
         self._write_file = self._read_file = -1
         self._read_first = -1
         expected: int | None = None
@@ -42,14 +44,18 @@ class Journal:
             if expected not in (None, first) or (expected is None and first > acknowledged):
                 raise TelemetryError(
                     f"the spool {directory} is damaged: the journal's bytes from "
-                    f"{acknowledged if expected is None else expected} to {first} are missing"
+                    f"{acknowledged if expected is None else expected} to {first} are missing. "
+                    "Put the missing journal-*.jsonl files back"
                 )
             expected = first + self._path(first).stat().st_size
         self.end = acknowledged if expected is None else expected
         """How many bytes were ever written."""
+        self.set_aside: list[Path] = []
+        """Segments that ended before what is acknowledged; under their new names."""
         if self.end < acknowledged:  # the disk forgot what was not synchronised
             for first in self._firsts:
-                self._path(first).unlink()
+                path = self._path(first)
+                self.set_aside.append(path.rename(path.with_name(f"{path.name}.damaged")))
             self._firsts, self.end = [], acknowledged
         self.hold = False
         """Set by the reader while it lacks space: what becomes free is then its own."""
@@ -80,7 +86,7 @@ class Journal:
             if error.errno in NO_SPACE:
                 with contextlib.suppress(OSError):
                     self.roll()
-            if error.errno not in _SPLICE_REFUSED:
+            if error.errno not in SPLICE_REFUSED:
                 raise
             data = os.read(source, min(limit, room, 2**16))
             self.append_patiently(data)
@@ -191,6 +197,8 @@ class Journal:
         file = os.open(self._path(self.end), flags, 0o600)
         self._close_writer()
         self._write_file = file
+        if self.durable:
+            sync_directory(self._directory)
         with self._guard:
             self._firsts.append(self.end)
 
@@ -209,3 +217,22 @@ class Journal:
         if self._read_file >= 0:
             os.close(self._read_file)
             self._read_file = self._read_first = -1
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in a directory would survive a power cut."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _first_byte(path: Path) -> int:
+    match = _SEGMENT_NAME.fullmatch(path.name)
+    if match is None or not path.is_file():
+        raise TelemetryError(
+            f"the spool {path.parent} is damaged: {path.name} is no file of the journal "
+            "(journal-<16 digits>.jsonl); move it away"
+        )
+    return int(match[1])

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lanekit.slow.limits import MAX_LINE_BYTES, SEND_BATCH_ROWS
+from lanekit.slow.limits import MAX_LINE_BYTES, SEND_BATCH_BYTES, SEND_BATCH_ROWS
 from lanekit.slow.sending.lines import TOO_LONG, LineParser, Parsed, StepLine
 from lanekit.slow.sending.publish_requests import RequestBuilder
 from lanekit.slow.sending.spool import Checkpoint, Spool
@@ -91,7 +90,7 @@ class JournalReader:
         rest = piece[cut:]
         self._carry, self._carry_size = ([rest] if rest else []), len(rest)
         self._read_at += len(piece)
-        yield from self._requests(parsed)
+        yield from self._requests(parsed, len(chunk))
         self._move_to(self.position.offset + len(chunk))
         if self._on_frames is not None and parsed.steps:
             self._on_frames(parsed.steps)
@@ -101,31 +100,30 @@ class JournalReader:
         self._log.close()
         self._rejects.close()
 
-    def _requests(self, parsed: Parsed) -> Iterator[Request]:
+    def _requests(self, parsed: Parsed, nbytes: int) -> Iterator[Request]:
         arrival = time.time_ns()
-        rows = parsed.steps
-        if rows:
-            size = math.ceil(len(rows) / math.ceil(len(rows) / SEND_BATCH_ROWS))
-            for start in range(0, len(rows), size):
-                part = rows[start : start + size]
-                extras = parsed.step_extras and {
-                    i - start: extra
-                    for i, extra in parsed.step_extras.items()
-                    if start <= i < start + size
-                }
-                seq = self._next_seq["steps"]
-                yield self._number(
-                    "steps", len(part), self._builder.steps(part, extras, seq, arrival)
-                )
-        for start in range(0, len(parsed.episodes), SEND_BATCH_ROWS):
-            episodes = parsed.episodes[start : start + SEND_BATCH_ROWS]
+        large = nbytes > SEND_BATCH_BYTES
+        steps, extras = parsed.steps, parsed.step_extras
+        sizes: list[int] = []
+        if large:
+            sizes = [_step_bytes(step) + len(extras.get(i, b"")) for i, step in enumerate(steps)]
+        for start, end in _batches(len(steps), sizes):
+            own = extras and {i - start: e for i, e in extras.items() if start <= i < end}
+            seq = self._next_seq["steps"]
+            data = self._builder.steps(steps[start:end], own, seq, arrival)
+            yield self._number("steps", end - start, data)
+        if large:
+            sizes = [len(bytes(row.info)) + len(extra) for row, extra in parsed.episodes]
+        for start, end in _batches(len(parsed.episodes), sizes):
             seq = self._next_seq["episodes"]
-            data = self._builder.episodes(episodes, seq, arrival)
-            yield self._number("episodes", len(episodes), data)
-        for start in range(0, len(parsed.events), SEND_BATCH_ROWS):
-            events = parsed.events[start : start + SEND_BATCH_ROWS]
+            data = self._builder.episodes(parsed.episodes[start:end], seq, arrival)
+            yield self._number("episodes", end - start, data)
+        if large:
+            sizes = [len(bytes(row.payload)) + len(extra) for row, extra in parsed.events]
+        for start, end in _batches(len(parsed.events), sizes):
             seq = self._next_seq["events"]
-            yield self._number("events", len(events), self._builder.events(events, seq, arrival))
+            data = self._builder.events(parsed.events[start:end], seq, arrival)
+            yield self._number("events", end - start, data)
 
     def _number(self, kind: str, rows: int, data: bytes) -> Request:
         first = self._next_seq[kind]
@@ -238,6 +236,32 @@ class _LongReject(_LongLine):
 
 def _reject_head(offset: int, reason: str) -> bytes:
     return f'{{"offset": {offset}, "reason": {json.dumps(reason)}, "line": "'.encode()
+
+
+def _batches(rows: int, sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Cut rows into batches of SEND_BATCH_ROWS, and of SEND_BATCH_BYTES if sizes are given.
+
+    A row that is larger goes alone.
+    """
+    if not rows:
+        return
+    most = -(-rows // -(-rows // SEND_BATCH_ROWS))  # batches of about the same size
+    if not sizes:
+        yield from ((start, min(start + most, rows)) for start in range(0, rows, most))
+        return
+    start = nbytes = 0
+    for i, size in enumerate(sizes):
+        if i > start and (i - start >= most or nbytes + size > SEND_BATCH_BYTES):
+            yield start, i
+            start, nbytes = i, 0
+        nbytes += size
+    yield start, rows
+
+
+def _step_bytes(step: StepLine) -> int:
+    values = (step.action, step.observation, step.info, step.render_hint)
+    frame = 0 if step.frame is None else len(step.frame.pixels)
+    return sum(len(bytes(value)) for value in values) + frame
 
 
 def position_reached(position: Checkpoint, acknowledged: dict[str, int]) -> bool:

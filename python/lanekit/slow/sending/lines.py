@@ -22,12 +22,12 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import numpy as np
 
+from lanekit.errors import InvalidEvent
+from lanekit.slow.field_checks import check_name, check_size
 from lanekit.slow.limits import MAX_LINE_BYTES
 
 TOO_LONG = f"longer than {MAX_LINE_BYTES} bytes"
 """Why a line beyond the limit is rejected."""
-MAX_NAME_BYTES = 256
-"""Of a worker's, an agent's or an event's name."""
 
 Raw = msgspec.Raw
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -237,9 +237,11 @@ class LineParser:
         """Return a chunk of nothing but steps and episodes, or None if one must be looked at."""
         if not self._own_run.issuperset(map(_run_id, rows)):
             return None
-        for names in (set(map(_worker_id, rows)), set(map(_agent_id, rows))):
-            if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
-                return None
+        try:
+            for name in {*map(_worker_id, rows), *map(_agent_id, rows)}:
+                check_name(name, "")
+        except InvalidEvent:
+            return None
         parsed = Parsed()
         if set(map(type, rows)) == {StepLine}:
             parsed.steps = rows  # type: ignore[assignment]
@@ -337,22 +339,23 @@ def _check(row: Line, run_id: str) -> None:
     """Refuse what the types do not exclude and the daemon would not store."""
     if row.run_id is not None and row.run_id != run_id:
         raise _Refusal(f"`run_id` is {row.run_id[:200]!r}, but this is run {run_id!r}")
-    names = {"worker_id": row.worker_id}
+    try:  # the same as the daemon: it would refuse the whole batch
+        check_name(row.worker_id, "`worker_id`")
+        if isinstance(row, EventLine):
+            check_size(row.event, "`event`")
+        else:
+            check_name(row.agent_id, "`agent_id`")
+    except InvalidEvent as error:
+        raise _Refusal(str(error)) from None
     if isinstance(row, EventLine):
-        names["event"] = row.event
         if not row.event:
             raise _Refusal("`event` is empty")
         if bytes(row.payload)[:1] not in (b"", b"{"):
             raise _Refusal("`payload` must be an object")
-    else:
-        names["agent_id"] = row.agent_id
     if not isinstance(row, StepLine):
         value = row.payload if isinstance(row, EventLine) else row.info
         if _too_deep(bytes(value)):
             raise _Refusal("nested too deeply")
-    for name, text in names.items():
-        if len(text.encode()) > MAX_NAME_BYTES:
-            raise _Refusal(f"`{name}` has more than {MAX_NAME_BYTES} bytes")
     if isinstance(row, StepLine) and (problem := _frame_problem(row.frame)):
         raise _Refusal(problem)
 

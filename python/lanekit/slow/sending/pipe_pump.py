@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from lanekit.slow.sending.journal import NO_SPACE
+from lanekit.slow.sending.journal import NO_SPACE, SPLICE_REFUSED
 
 
 class PipePump:
@@ -70,7 +69,7 @@ class StderrFile:
         try:
             moved = os.splice(source, self._file, 2**20, None, self._size, os.SPLICE_F_NONBLOCK)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in SPLICE_REFUSED:
                 raise
             return self._copy(source)
         self._size += moved

@@ -25,7 +25,8 @@ from lanekit.slow.endpoint import (
     open_channel,
     parse_target,
 )
-from lanekit.slow.sending.daemon_link import Command
+from lanekit.slow.sending.heartbeats import Command
+from lanekit.slow.sending.journal_end import JournalEnd
 from lanekit.slow.sending.pipe_pump import PipePump, StderrFile
 from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
 from lanekit.slow.sending.spool import Spool, read_object, write_whole
@@ -33,6 +34,8 @@ from lanekit.slow.sending.worker_process import WorkerProcess
 
 EXIT_SPOOLED = 75
 """Events are left in the spool because the daemon was away (EX_TEMPFAIL)."""
+EXIT_DAMAGED = 74
+"""Some of the worker's output was lost with the journal (EX_IOERR)."""
 EXIT_REFUSED = 76
 """Events are left in the spool because the daemon refuses them (EX_PROTOCOL)."""
 PIPE_GRACE = 2.0
@@ -91,6 +94,7 @@ class TrainerTelemetryProxy:
         cls,
         spool: str | os.PathLike[str],
         *,
+        new_stream: bool = False,
         target: str | None = None,
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
@@ -100,13 +104,15 @@ class TrainerTelemetryProxy:
     ) -> TrainerTelemetryProxy:
         """Take over a spool whose proxy died, and its worker if that still lives.
 
-        Whether frames are mirrored and writes synchronised stays as the first proxy had it.
+        Whether frames are mirrored and writes synchronised stays as the first proxy had it. With
+        `new_stream`, what is not acknowledged is sent under a new stream id.
         """
         file = Path(spool) / "proxy.json"
-        settings = read_object(file) if file.exists() else {}
+        remedy = "Remove it: frames are then not mirrored, and writes not synchronised"
+        settings = read_object(file, remedy) if file.exists() else {}
         proxy = cls.__new__(cls)
         proxy._start(
-            Spool.open(spool),
+            Spool.open(spool, new_stream=new_stream),
             target=target,
             mirror_frames=bool(settings.get("mirror_frames")),
             fsync=bool(settings.get("fsync")),
@@ -141,10 +147,12 @@ class TrainerTelemetryProxy:
         self._drain_timeout = drain_timeout
         self._report = report
         self._mirror_frames = mirror_frames
-        spool.journal.durable = fsync
+        self._end = JournalEnd(spool, self._full_disk)
         try:
+            if fsync:
+                spool.keep_durable()
             address = parse_target(target or default_socket())
-            self._channel = open_channel(address, token, ca_file, insecure)
+            self._channel = open_channel(address, ca_file, insecure)
         except BaseException:
             spool.close()
             raise
@@ -159,6 +167,8 @@ class TrainerTelemetryProxy:
         with contextlib.ExitStack() as stack:
             stack.callback(self.spool.close)
             stack.callback(self._channel.close)
+            for path in self.spool.journal.set_aside:
+                self._report(f"the journal lost its newest part; what was left of it is in {path}")
             stack.enter_context(self._forwarded_signals())
             if self._command:
                 self._worker = WorkerProcess.start(self.spool, self._command, self._environment())
@@ -192,24 +202,29 @@ class TrainerTelemetryProxy:
             sender.start()
             try:
                 status = self._read_all(sender)
-            finally:
-                outcome = self._finish(sender)
+            except BaseException:
+                sender.close(complete=False)  # the worker may go on: somebody adopts the spool
+                raise
+            outcome = self._finish(sender)
         return self._exit_status(status, outcome)
 
     def _read_all(self, sender: Sender) -> int | None:
         """Move the worker's output to the journal until it ends; return how the worker ended."""
-        end = self.spool.directory / "end.json"
         status: int | None = None
-        if not end.exists():
+        if not self._end.is_put_down:
+            reason = "nobody saw how it ended"
             if self._worker is not None:
                 self._pump_worker(self._worker, sender)
                 status = self._worker.status()
             elif self._stdin is not None:
+                reason = "the end of the input"
                 with PipePump(self._stdin, self.spool.journal.splice, self._full_disk) as pump:
                     while pump.open and not self._stop:
                         self._pump_once([pump], sender, 0.5)
-            self._put_end_down(end, status)
-        return self._append_end(end, sender)
+            self._end.put_down(status, reason)
+        status = self._end.append()
+        self._sync(sender)
+        return status
 
     def _pump_worker(self, worker: WorkerProcess, sender: Sender) -> None:
         directory = self.spool.directory
@@ -271,34 +286,6 @@ class TrainerTelemetryProxy:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _put_end_down(self, file: Path, status: int | None) -> None:
-        """Decide once what the journal's last line is; whoever comes later writes the same."""
-        payload: dict[str, Any] = {"status": status}
-        if status is None:
-            payload["reason"] = (
-                "the end of the input" if self._stdin is not None else "nobody saw how it ended"
-            )
-        line = json.dumps({"event": "worker_exited", "payload": payload, "time_ns": time.time_ns()})
-        if self.spool.journal.last_byte() != b"\n":
-            line = "\n" + line  # the worker's last line was cut short
-        content = {"offset": self.spool.journal.end, "line": line + "\n", "status": status}
-        while True:
-            try:
-                write_whole(file, content)
-                return
-            except OSError as error:
-                self._full_disk(error)
-                time.sleep(0.5)
-
-    def _append_end(self, file: Path, sender: Sender) -> int | None:
-        end = read_object(file)
-        line = str(end["line"]).encode()
-        if self.spool.journal.end < end["offset"] + len(line):
-            self.spool.journal.overwrite_tail(end["offset"], line)
-        self._sync(sender)
-        status = end["status"]
-        return None if status is None else int(status)
-
     def _finish(self, sender: Sender) -> Outcome:
         sender.end()
         deadline = time.monotonic() + self._drain_timeout
@@ -313,6 +300,11 @@ class TrainerTelemetryProxy:
                 f"{outcome.rejected_lines} lines claimed to be telemetry and were not; see "
                 f"{self.spool.directory / 'rejects.jsonl'}"
             )
+        if self._end.missing_bytes:
+            self._report(
+                f"{self._end.missing_bytes} bytes of the journal are missing: the end of the "
+                f"worker's output was not sent, and is not in {self.spool.directory} any more"
+            )
         if not outcome.complete:
             if outcome.refused is not None:
                 return EXIT_REFUSED
@@ -321,6 +313,8 @@ class TrainerTelemetryProxy:
                 f"{self.spool.directory}: `lanekit proxy --adopt {self.spool.directory}` sends them"
             )
             return EXIT_SPOOLED
+        if self._end.missing_bytes:
+            return EXIT_DAMAGED
         if status is None:
             return 0
         return status if status >= 0 else 128 - status

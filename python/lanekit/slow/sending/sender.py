@@ -7,6 +7,7 @@ requests fills up, the reader stops, and the journal grows on disk; memory stays
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -16,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lanekit.slow.limits import SEND_MAX_DELAY
-from lanekit.slow.sending.daemon_link import Command, DaemonLink
+from lanekit.slow.sending.daemon_link import DaemonLink
+from lanekit.slow.sending.heartbeats import Command
 from lanekit.slow.sending.journal import NO_SPACE
 from lanekit.slow.sending.journal_reader import READ_BYTES, JournalReader, position_reached
 from lanekit.slow.sending.lines import StepLine
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _CHECKPOINT_INTERVAL = 0.1
 _RETRY_INTERVAL = 0.2
+_LAST_WORD_SECONDS = 2.0
+"""How long to wait for the daemon to know how many lines were rejected."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Outcome:
 
 def report_to_stderr(message: str) -> None:
     """Print a message for whoever looks after the run."""
-    print(f"lanekit: {message}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):  # it may be a file on the disk that is full
+        print(f"lanekit: {message}", file=sys.stderr, flush=True)
 
 
 class Sender:
@@ -87,6 +92,7 @@ class Sender:
             on_acknowledged=self.notify,
             on_command=on_command,
             vital_signs=lambda: (self._reader.rejected, spool.unsent_bytes),
+            is_complete=lambda: self._ended,
             report=report,
         )
         self._thread = threading.Thread(target=self._run, name="lanekit-reader", daemon=True)
@@ -135,14 +141,19 @@ class Sender:
         """Wait until the complete journal is acknowledged and its end put down."""
         return self._drained.wait(timeout)
 
-    def close(self, drain_timeout: float | None = 0.0) -> Outcome:
-        """Wait for the rest to be acknowledged, then stop. What is not stays in the spool."""
-        self.end()
+    def close(self, drain_timeout: float | None = 0.0, *, complete: bool = True) -> Outcome:
+        """Wait for the rest to be acknowledged, then stop. What is not stays in the spool.
+
+        Unless the journal is `complete`, the spool is left to be adopted, never finished.
+        """
+        if complete:
+            self.end()
         if drain_timeout != 0.0:
             deadline = None if drain_timeout is None else time.monotonic() + drain_timeout
             while not self._drained.wait(0.05) and self.refused is None:
                 if deadline is not None and time.monotonic() >= deadline:
                     break
+        self._link.say_last(_LAST_WORD_SECONDS)
         with self._wake:
             self._stopping = self._woken = True
             self._wake.notify()

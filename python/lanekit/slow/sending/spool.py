@@ -29,14 +29,14 @@ import os
 import time
 import uuid
 import weakref
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lanekit.errors import SpoolInUse, TelemetryError
-from lanekit.slow.batches import check_run_id, check_stream_id
-from lanekit.slow.sending.journal import Journal
+from lanekit.errors import InvalidEvent, SpoolInUse, TelemetryError
+from lanekit.slow.batches import check_run_id, check_stream_id, check_worker_id
+from lanekit.slow.sending.journal import Journal, sync_directory
 
 KINDS = ("steps", "episodes", "events")
 _SECTOR = 512
@@ -54,15 +54,41 @@ class Checkpoint:
     finished: bool = False
     """Nothing will be added any more, and all is acknowledged."""
 
+    @classmethod
+    def from_file(cls, file: Path) -> Checkpoint:
+        """Read what :meth:`Spool.save` wrote."""
+        remedy = (
+            "Remove it, and the journal is sent again from its beginning; what is committed is not "
+            "stored twice"
+        )
+        content = read_object(file, remedy)
+        sizes = [content.get(name) for name in ("offset", "log_size", "reject_size", "rejected")]
+        numbers = content.get("next_seq")
+        if (
+            content.keys() != asdict(cls()).keys()
+            or not isinstance(numbers, dict)
+            or set(numbers) != set(KINDS)
+            or not all(type(size) is int and size >= 0 for size in sizes)
+            or not all(type(number) is int and number >= 1 for number in numbers.values())
+        ):
+            raise TelemetryError(f"the spool's file {file} is damaged. {remedy}")
+        return cls(**content)
+
 
 class Spool:
     """One sender's directory, locked while this object is open."""
 
     def __init__(self, directory: Path, stream: dict[str, str], lock: int) -> None:
         self.directory = directory
-        self.run_id = check_run_id(stream["run_id"])
-        self.stream_id = check_stream_id(stream["stream_id"])
-        self.worker_id = stream["worker_id"]
+        try:
+            self.run_id = check_run_id(stream["run_id"])
+            self.stream_id = check_stream_id(stream["stream_id"])
+            self.worker_id = check_worker_id(stream["worker_id"])
+        except (KeyError, InvalidEvent) as error:
+            raise TelemetryError(
+                f"the spool {directory} is damaged: stream.json must name run_id, stream_id and "
+                f"worker_id ({error}). Put it back as it was: a journal is of one stream"
+            ) from None
         self._lock = lock
         self._checkpoint_file = -1
         _OPEN.add(self)
@@ -76,8 +102,14 @@ class Spool:
         A directory that was used before goes on with its own stream; it must be the same run's.
         """
         check_run_id(run_id)
+        check_worker_id(worker_id)
         path = Path(directory).absolute()
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            raise TelemetryError(
+                f"the spool {path} can not be made: {error}; choose another directory (--spool DIR)"
+            ) from None
         lock = _lock(path)
         try:
             file = path / "stream.json"
@@ -101,19 +133,21 @@ class Spool:
             raise
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str]) -> Spool:
-        """Open a spool that somebody left."""
+    def open(cls, directory: str | os.PathLike[str], *, new_stream: bool = False) -> Spool:
+        """Open a spool that somebody left.
+
+        As a `new_stream`, what is not acknowledged is numbered from 1 under a new stream id: for a
+        daemon whose store does not have the old stream any more, or less of it than it said.
+        """
         path = Path(directory).absolute()
         if not (path / "stream.json").exists():
             raise TelemetryError(f"{path} is no spool: it has no stream.json")
         lock = _lock(path)
         try:
-            return cls(path, read_object(path / "stream.json"), lock)
-        except (KeyError, TypeError):
-            os.close(lock)
-            raise TelemetryError(
-                f"the spool {path} is damaged: stream.json must name run_id, stream_id, worker_id"
-            ) from None
+            spool = cls(path, read_object(path / "stream.json"), lock)
+            if new_stream:
+                spool._begin_new_stream()
+            return spool
         except BaseException:
             os.close(lock)
             raise
@@ -130,6 +164,14 @@ class Spool:
             raise OSError(errno.ENOSPC, "no space for the checkpoint", str(self.directory))
         self.checkpoint = checkpoint
         self.journal.trim(checkpoint.offset, everything=checkpoint.finished)
+
+    def keep_durable(self) -> None:
+        """From here on, nothing counts as written before it would survive a power cut."""
+        with open(self.directory / "stream.json", "rb") as file:
+            os.fsync(file.fileno())
+        sync_directory(self.directory)
+        sync_directory(self.directory.parent)
+        self.journal.durable = True
 
     def go_on(self) -> None:
         """Let lines be added to a journal that was ended, or left in the middle of a line."""
@@ -166,17 +208,21 @@ class Spool:
         file = self.directory / "checkpoint.json"
         checkpoint = Checkpoint()
         if file.exists() and file.stat().st_size:
-            try:
-                checkpoint = Checkpoint(**read_object(file))
-            except TypeError:
-                raise TelemetryError(
-                    f"the spool {self.directory} has a damaged {file.name}"
-                ) from None
+            checkpoint = Checkpoint.from_file(file)
         self._checkpoint_file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not file.stat().st_size:
             text = json.dumps(asdict(checkpoint)).encode()
             os.pwrite(self._checkpoint_file, text.ljust(_SECTOR - 1) + b"\n", 0)
         return checkpoint
+
+    def _begin_new_stream(self) -> None:
+        # The name first. A process that dies in between leaves a stream of which nothing is
+        # committed, which is noticed; old numbers under the old name would not be.
+        self.stream_id = uuid.uuid4().hex
+        names = {"run_id": self.run_id, "stream_id": self.stream_id, "worker_id": self.worker_id}
+        write_whole(self.directory / "stream.json", names)
+        numbers = dict.fromkeys(KINDS, 1)
+        self.save(replace(self.checkpoint, next_seq=numbers, rejected=0, finished=False))
 
     def _drop_in_child(self) -> None:
         """Let the parent alone hold the lock, so that its death frees the directory."""
@@ -197,7 +243,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _lock(directory: Path) -> int:
-    file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise TelemetryError(
+            f"the spool's file {directory / 'lock'} can not be opened: {error.strerror}. It must "
+            "be a file that this user may write to; choose another directory (--spool DIR) if it "
+            "can not be"
+        ) from None
     # Not at once no: a daemon that looks around touches the lock, too, for a moment.
     for pause in (0.02, 0.05, 0.1, 0.2, 0.0):
         try:
@@ -205,6 +258,12 @@ def _lock(directory: Path) -> int:
             break
         except BlockingIOError:
             time.sleep(pause)
+        except OSError as error:
+            os.close(file)
+            raise TelemetryError(
+                f"the spool {directory} can not be locked: {error.strerror}; choose a directory on "
+                "a local disk (--spool DIR)"
+            ) from None
     else:
         owner = os.pread(file, 32, 0).decode(errors="replace").strip()
         os.close(file)
@@ -224,12 +283,13 @@ def write_whole(path: Path, content: dict[str, Any]) -> None:
     draft.replace(path)
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, remedy: str = "Put it back as it was") -> dict[str, Any]:
     """Read a JSON file that must hold an object."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise TelemetryError(f"the spool's file {path} can not be read: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = f"can not be read: {error}"
+        raise TelemetryError(f"the spool's file {path} {reason}. {remedy}") from None
     if not isinstance(content, dict):
-        raise TelemetryError(f"the spool's file {path} must hold a JSON object")
+        raise TelemetryError(f"the spool's file {path} must hold a JSON object. {remedy}")
     return content

@@ -12,7 +12,7 @@ from lanekit import errors
 from lanekit.slow.control import Action, ControlCommand
 from lanekit.slow.emit import Emitter
 from lanekit.slow.endpoint import default_socket, open_channel, parse_target
-from lanekit.slow.sending.daemon_link import Command
+from lanekit.slow.sending.heartbeats import Command
 from lanekit.slow.sending.proxy import fresh_spool
 from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
 from lanekit.slow.sending.spool import Spool
@@ -53,9 +53,10 @@ class TelemetryClient(Emitter):
         address = parse_target(target or default_socket())
         self.spool = Spool.create(spool or fresh_spool(run_id), run_id, worker_id)
         try:
-            self.spool.journal.durable = fsync
+            if fsync:
+                self.spool.keep_durable()
             self.spool.go_on()
-            self._channel = open_channel(address, token, ca_file, insecure)
+            self._channel = open_channel(address, ca_file, insecure)
         except BaseException:
             self.spool.close()
             raise

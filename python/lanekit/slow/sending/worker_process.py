@@ -86,13 +86,19 @@ class WorkerProcess:
         """Return the worker that a spool belongs to, if it had one; it may have ended."""
         file, keeper = spool.directory / "worker.json", spool.directory / "keeper.json"
         if keeper.exists():  # perhaps it is about to start the worker
-            identity = read_object(keeper)
+            identity = read_object(keeper, "Remove it")
             deadline = time.monotonic() + _STATUS_SECONDS
             while not file.exists() and time.monotonic() < deadline:
-                if start_time(identity["keeper_pid"]) != identity["keeper_start_time"]:
+                if start_time(identity.get("keeper_pid", 0)) != identity.get("keeper_start_time"):
                     break
                 time.sleep(0.01)
-        return cls(spool.directory, read_object(file)) if file.exists() else None
+        if not file.exists():
+            return None
+        remedy = "Remove it if the worker has ended: what it said is sent all the same"
+        try:
+            return cls(spool.directory, read_object(file, remedy))
+        except (KeyError, TypeError, ValueError):
+            raise TelemetryError(f"the spool's file {file} is damaged. {remedy}") from None
 
     def signal(self, number: int) -> None:
         """Send the worker a signal; harmless when it has ended."""

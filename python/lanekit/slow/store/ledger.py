@@ -58,6 +58,7 @@ class StreamEntry:
     stream: int
     run_id: str
     run: RunEntry
+    state: str
     committed: dict[Kind, int]
     tracks: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -149,13 +150,13 @@ class Ledger:
         if run is None:
             return None
         row = self.connection.execute(
-            "SELECT stream, committed_steps, committed_episodes, committed_events FROM streams"
-            " WHERE run = ? AND stream_id = ?",
+            "SELECT stream, state, committed_steps, committed_episodes, committed_events"
+            " FROM streams WHERE run = ? AND stream_id = ?",
             (run.run, stream_id),
         ).fetchone()
         if row is None:
             return None
-        stream = StreamEntry(row[0], run_id, run, dict(zip(Kind, row[1:], strict=True)))
+        stream = StreamEntry(row[0], run_id, run, row[1], dict(zip(Kind, row[2:], strict=True)))
         self._streams[key] = stream
         return stream
 

@@ -1,7 +1,14 @@
-"""What a worker's life-cycle events say about the state of its run."""
+"""What a worker's life-cycle events say about its stream, and its streams about the run.
+
+A stream is over with its worker's exit, or with the worker's own word that the run completed or
+failed. A run is over when none of its streams is open: failed if any of them failed, else lost if
+any was lost, else completed. ``run_started`` opens a stream again. Its other events do not, since
+events of different kinds are committed in no order: steps may follow the exit of who made them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +17,17 @@ import msgspec
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 TERMINAL = frozenset({"completed", "failed", "cancelled", "lost"})
-"""States that a run does not leave by itself."""
+"""States of a run that has ended."""
+OPEN, SILENT, ASIDE = "open", "silent", "aside"
+"""States of a stream, beside completed, failed and lost: see the schema."""
 
 _CONTROLLED = {"pause": "paused", "resume": "running"}
-_INTERPRETED = frozenset(
-    {"run_started", "control_applied", "run_completed", "run_failed", "worker_exited"}
-)
+_ENDINGS = frozenset({"run_completed", "run_failed", "worker_exited"})
 
 
 @dataclass(slots=True)
 class StateChange:
-    """The columns of a run that an event changes; None: as before."""
+    """The columns of a run that change; None: as before."""
 
     state: str | None = None
     started_ns: int | None = None
@@ -29,45 +36,63 @@ class StateChange:
     reason: str | None = None
 
 
-def interpret(event: pb.RunEvent, state: str) -> StateChange | None:
-    """What `event` changes of a run that is in `state`; None: nothing."""
-    if event.name not in _INTERPRETED:
-        return None
-    payload = _payload(event.payload_json)
-    at = event.wall_time_ns
-    if event.name == "worker_exited":
-        return _exited(payload, state, at)
-    if event.name == "run_started":
-        if state == "submitted":
-            return StateChange("running", started_ns=at)
-        # A run whose worker was given up as lost turns out to be alive.
-        return StateChange("running") if state == "lost" else None
-    if state in TERMINAL:
-        return None
-    if event.name == "control_applied":
-        wanted = _CONTROLLED.get(str(payload.get("action", "")).lower())
-        return StateChange(wanted) if wanted else None
-    if event.name == "run_completed":
-        return StateChange("completed", ended_ns=at)
-    return StateChange("failed", ended_ns=at, reason=_text(payload.get("error", "")))
+@dataclass(slots=True)
+class StreamEnd:
+    """How a stream ended, as it is stored."""
+
+    state: str
+    ended_ns: int
+    exit_status: int | None
+    reason: str
 
 
-def _exited(payload: dict[str, Any], state: str, at: int) -> StateChange:
+def ends_stream(event: pb.RunEvent) -> bool:
+    """Tell whether an event is a stream's last word about its worker."""
+    return event.name in _ENDINGS
+
+
+def stream_end(event: pb.RunEvent, before: StreamEnd | None) -> StreamEnd:
+    """How the stream stands ended after `event`, which ends it; `before`: it was ended already."""
+    payload, at = _payload(event.payload_json), event.wall_time_ns
+    if event.name != "worker_exited":
+        if before is not None:
+            return before
+        if event.name == "run_completed":
+            return StreamEnd("completed", at, None, "")
+        return StreamEnd("failed", at, None, _text(payload.get("error", "")))
     status = payload.get("status")
     if isinstance(status, bool) or not isinstance(status, int) or abs(status) >= 2**31:
         status = None
-    change = StateChange(exit_status=status)
-    if state not in TERMINAL:
-        change.ended_ns = at
-        change.reason = _text(payload.get("reason", ""))
-        if status is None:
-            change.state = "lost"
-        elif status == 0:
-            change.state = "completed"
-        else:
-            change.state = "failed"
-            change.reason = change.reason or _exit_reason(status)
-    return change
+    if before is not None:
+        return StreamEnd(before.state, before.ended_ns, status, before.reason)
+    reason = _text(payload.get("reason", ""))
+    if status is None:
+        return StreamEnd("lost", at, None, reason)
+    if status == 0:
+        return StreamEnd("completed", at, 0, reason)
+    return StreamEnd("failed", at, status, reason or _exit_reason(status))
+
+
+def run_end(ends: Sequence[StreamEnd]) -> StateChange:
+    """What a run is whose streams have all ended like this."""
+    failed = [end for end in ends if end.state == "failed"]
+    lost = [end for end in ends if end.state in ("lost", SILENT)]
+    state = "failed" if failed else "lost" if lost else "completed"
+    of_note = failed or lost or ends
+    statuses = [end.exit_status for end in of_note if end.exit_status is not None]
+    return StateChange(
+        state,
+        ended_ns=max(end.ended_ns for end in ends),
+        exit_status=next((status for status in statuses if status), 0 if statuses else None),
+        reason=next((end.reason for end in of_note if end.reason), ""),
+    )
+
+
+def controlled_state(event: pb.RunEvent) -> str | None:
+    """The state that a worker says it took on command."""
+    if event.name != "control_applied":
+        return None
+    return _CONTROLLED.get(str(_payload(event.payload_json).get("action", "")).lower())
 
 
 def _exit_reason(status: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.life_cycle import TERMINAL
 from lanekit.slow.store.run_rows import state_name
 
 
@@ -29,10 +31,7 @@ class RunState(enum.StrEnum):
     @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
-        return self in _OVER
-
-
-_OVER = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED, RunState.LOST})
+        return self.value in TERMINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,5 +188,27 @@ class FrameRecord:
 
 
 def decode_json(text: bytes | None) -> Any:
-    """The value of a JSON text; None when there is none."""
-    return msgspec.json.decode(text) if text else None
+    """The value of a JSON text; None when there is none.
+
+    What a worker could write it can read back: a number beyond the range of floats is infinite, and
+    a text of which nothing can be made (nested too deeply for this place of the stack, or damaged)
+    comes as it is, a string. So one odd value never keeps the others from being read.
+    """
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.decode("utf-8", "replace")
+
+
+def decode_object(text: bytes | None) -> dict[str, Any]:
+    """The keys that lanekit does not know, as an object; anything else is its `extra`."""
+    value = decode_json(text)
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"extra": value}

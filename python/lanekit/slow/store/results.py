@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lanekit.errors import MissingExtra
-from lanekit.slow.store.records import EpisodeRecord, StepRecord, decode_json
+from lanekit.slow.optional_packages import load
+from lanekit.slow.store.records import EpisodeRecord, StepRecord, decode_json, decode_object
 from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 Row = tuple[Any, ...]
@@ -122,10 +122,7 @@ class _Result:
 
     def _arrow(self, nullable: str, **own: Any) -> Any:
         """The columns that both kinds have, `own`, and floats that may be absent, as a table."""
-        try:
-            import pyarrow as pa  # type: ignore[import-untyped]
-        except ImportError:
-            raise MissingExtra("Arrow tables need pyarrow: pip install pyarrow") from None
+        pa = load("pyarrow", "an Arrow table")
         columns = {
             "stream": pa.array(self.stream, pa.string()).dictionary_encode(),
             "worker": pa.array(self.worker, pa.string()).dictionary_encode(),
@@ -224,7 +221,7 @@ class Steps(_Result):
                 info=decode_json(row[9]),
                 render_hint=decode_json(row[10]),
                 seed=row[11],
-                extra=decode_json(row[12]) or {},
+                extra=decode_object(row[12]),
             )
 
 
@@ -240,11 +237,6 @@ class Episodes(_Result):
     def episode_return(self) -> npt.NDArray[np.float64]:
         """The sum of rewards; NaN: the worker gave none."""
         return np.array(self._by_name["episode_return"], np.float64)
-
-    @property
-    def returns(self) -> npt.NDArray[np.float64]:
-        """The same as `episode_return`."""
-        return self.episode_return
 
     @cached_property
     def length(self) -> npt.NDArray[np.int64]:
@@ -272,5 +264,5 @@ class Episodes(_Result):
                 wall_time_ns=row[6],
                 seed=row[7],
                 info=decode_json(row[8]),
-                extra=decode_json(row[9]) or {},
+                extra=decode_object(row[9]),
             )

@@ -13,6 +13,7 @@ import numpy as np
 
 from lanekit.errors import RunNotFound, StoreError
 from lanekit.slow.batches import Kind
+from lanekit.slow.endpoint import default_store
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.answers import episode_answer, event_answer, step_answer
 from lanekit.slow.store.commit_order import (
@@ -24,7 +25,7 @@ from lanekit.slow.store.commit_order import (
     read_windows,
 )
 from lanekit.slow.store.frames import Frames
-from lanekit.slow.store.records import EventRecord, RunRecord, decode_json
+from lanekit.slow.store.records import EventRecord, RunRecord, decode_json, decode_object
 from lanekit.slow.store.results import Episodes, Row, Steps, TrackName
 from lanekit.slow.store.row_inserts import TRACK_SHIFT
 from lanekit.slow.store.run_rows import select_runs
@@ -56,8 +57,9 @@ class RunStore:
         self._closed = False
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open the store at `path`. Never writes, and never makes a new one."""
+    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
+        """Open the store at `path`, or the daemon's usual one. Never writes, or makes a new one."""
+        path = default_store() if path is None else path
         if not Path(path).is_file():
             raise StoreError(
                 f"there is no store at {os.fspath(path)}; name another with --store, or start"
@@ -189,7 +191,7 @@ class RunStore:
                 wall_time_ns=wall_time_ns,
                 payload=decode_json(payload),
                 worker_id=tracks[row_id >> TRACK_SHIFT].worker_id,
-                extra=decode_json(extra) or {},
+                extra=decode_object(extra),
                 stream_id=tracks[row_id >> TRACK_SHIFT].stream_id,
                 seq=row_id & SEQ_MASK,
             )
@@ -215,7 +217,7 @@ class RunStore:
                 found = connection.execute(
                     "SELECT id FROM frames WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR"
                     " ?3 = (SELECT episode FROM steps WHERE steps.id = frames.id)) ORDER BY id",
-                    (*bounds, episode),
+                    (*bounds, chosen.episode),
                 )
                 ids += [row_id for (row_id,) in found]
             order = np.argsort(places(connection, Kind.STEPS, run, tracks, ids), kind="stable")
@@ -336,6 +338,8 @@ class RunStore:
         if cursor < 0 or limit < 1:
             raise ValueError(f"cursor must be at least 0 and limit 1, got {cursor} and {limit}")
         run, total = self.run_number(connection, run_id, kind)
+        if cursor >= total:
+            return [], {}
         windows = read_windows(connection, kind, run, cursor, min(total, cursor + limit))
         # After the windows, so that it knows their tracks.
         tracks = TrackTable(connection, run)

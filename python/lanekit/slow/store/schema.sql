@@ -1,5 +1,5 @@
 -- The slow lane's store. PRAGMA user_version says which version of this schema a file has;
--- sqlite_store.MIGRATIONS brings older files up to date.
+-- store_file.MIGRATIONS brings older files up to date.
 --
 -- Events lie clustered by track: one agent of one worker of one stream. An event's id is
 -- track << 40 | seq, so "the last steps of this agent" is a range of the table itself, no second
@@ -41,6 +41,12 @@ CREATE TABLE streams (
     committed_events INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
     last_seen_ns INTEGER NOT NULL DEFAULT 0,
+    -- open; completed, failed or lost by its own last words; silent: not heard of any more;
+    -- aside: the daemon's own, which says nothing about the run.
+    state TEXT NOT NULL DEFAULT 'open',
+    ended_ns INTEGER NOT NULL DEFAULT 0,
+    exit_status INTEGER,
+    reason TEXT NOT NULL DEFAULT '',
     UNIQUE (run, stream_id)
 );
 

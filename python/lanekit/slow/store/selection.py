@@ -1,11 +1,13 @@
 """Some of a run's rows: those of an agent, a worker, an episode; the last, or from a cursor on.
 
-Without a filter the order of commits leads; with one, each track it leaves is a range of ids.
-Either way rows are found by their ids, never by looking through the table.
+Without a filter the order of commits leads; with one, each track it leaves is a range of ids. So
+rows of an agent or a worker are found by their ids. Those of an episode are not: nothing says that
+episodes come in order, so all rows of the tracks that are left are looked at.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import apsw
@@ -24,6 +26,8 @@ from lanekit.slow.store.commit_order import (
 from lanekit.slow.store.results import Row
 from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
+_BEYOND = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -40,12 +44,25 @@ class Selection:
     """Of those that fit, the first so many."""
 
     def __post_init__(self) -> None:
-        for name in ("last", "limit"):
+        for name in ("agent", "worker"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
-        if self.after < 0:
-            raise ValueError(f"after must not be negative, got {self.after}")
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} must be a name, or None for all; got {value!r}")
+        for name in ("episode", "last", "limit", "after"):
+            value = getattr(self, name)
+            if value is None and name != "after":
+                continue
+            try:
+                number = operator.index(value)
+            except TypeError:
+                raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+            if name == "episode":
+                if not -_BEYOND <= number < _BEYOND:
+                    raise ValueError(f"episode must be a 64-bit number, got {number}")
+            elif number < 0:
+                raise ValueError(f"{name} must not be negative, got {number}")
+            # No run has so many rows, and SQLite takes no larger numbers.
+            object.__setattr__(self, name, min(number, _BEYOND - 1))
         if self.last is not None and self.limit is not None:
             raise ValueError("give last or limit, not both: the last rows, or the first")
 

@@ -26,8 +26,9 @@ from lanekit.errors import (
 from lanekit.slow.batches import Batch, Kind, check_run_id, check_stream_id
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.ledger import Ledger, RunChange, StreamEntry
-from lanekit.slow.store.life_cycle import StateChange, interpret
+from lanekit.slow.store.life_cycle import ASIDE, OPEN, TERMINAL, StateChange
 from lanekit.slow.store.row_inserts import insert_episodes, insert_events, insert_steps
+from lanekit.slow.store.run_course import RunCourse
 from lanekit.slow.store.run_rows import select_runs, state_name
 from lanekit.slow.store.store_file import (
     MIGRATIONS,
@@ -41,6 +42,7 @@ __all__ = [
     "MIGRATIONS",
     "Committed",
     "Durability",
+    "OpenStream",
     "RunChange",
     "StreamCommitted",
     "TelemetrySQLiteStore",
@@ -74,6 +76,18 @@ class Committed:
     """How many of its rows are new: its last so many. 0: all were there already."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """A stream whose worker has not ended, as far as the store knows."""
+
+    run_id: str
+    stream_id: str
+    worker_id: str
+    pid: int
+    host: str
+    spool_directory: str
+
+
 class TelemetrySQLiteStore:
     """Owns the file's only writing connection. For one thread at a time."""
 
@@ -82,6 +96,7 @@ class TelemetrySQLiteStore:
         self._connection = connection
         self._ledger = Ledger(connection, path)
         self._cursor = self._ledger.cursor
+        self._course = RunCourse(self._ledger)
 
     @classmethod
     def open(
@@ -163,10 +178,10 @@ class TelemetrySQLiteStore:
         run.rows[kind] += rows
         stream.committed[kind] += rows
         touched[stream.stream] = stream
-        if kind is Kind.EVENTS:
-            for event in cast(list[pb.RunEvent], batch.content)[skip:]:
-                if change := interpret(event, run.state):
-                    self._ledger.apply(batch.run_id, run, change)
+        is_events = kind is Kind.EVENTS
+        self._course.committed(
+            stream, cast(list[pb.RunEvent], batch.content)[skip:] if is_events else ()
+        )
         return Committed(batch.last_seq, position, rows)
 
     # --- runs ------------------------------------------------------------------------------------
@@ -196,8 +211,12 @@ class TelemetrySQLiteStore:
         host: str = "",
         spool_directory: str = "",
         require_run: bool = False,
+        aside: bool = False,
     ) -> StreamCommitted:
-        """Make a stream known, and its run unless `require_run`; say what is committed of it."""
+        """Make a stream known, and its run unless `require_run`; say what is committed of it.
+
+        What happens to a stream `aside` says nothing about the run.
+        """
         check_run_id(run_id)
         check_stream_id(stream_id)
         with self._ledger.transaction():
@@ -208,15 +227,19 @@ class TelemetrySQLiteStore:
                 run = self._ledger.insert_run(run_id, (), b"", None)
             self._cursor.execute(
                 "INSERT INTO streams (run, stream_id, worker_id, pid, host, spool_directory,"
-                " last_seen_ns) VALUES (?, ?, ?, ?, ?, ?, ?)"
+                " last_seen_ns, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run, stream_id) DO UPDATE SET worker_id = excluded.worker_id,"
                 " pid = excluded.pid, host = excluded.host,"
                 " spool_directory = excluded.spool_directory, last_seen_ns = excluded.last_seen_ns",
-                (run.run, stream_id, worker_id, pid, host, spool_directory, time.time_ns()),
+                (
+                    *(run.run, stream_id, worker_id, pid, host, spool_directory),
+                    *(time.time_ns(), ASIDE if aside else OPEN),
+                ),
             )
-            self._ledger.note_change(run_id, run)
             stream = self._ledger.find_stream(run_id, stream_id)
             assert stream is not None
+            self._course.heard_of(stream)
+            self._ledger.note_change(run_id, run)
             return StreamCommitted(*(stream.committed[kind] for kind in Kind))
 
     def touch_stream(
@@ -242,7 +265,27 @@ class TelemetrySQLiteStore:
                 " (SELECT sum(rejected) FROM streams WHERE streams.run = runs.run) WHERE run = ?",
                 (stream.run.run,),
             )
+            self._course.heard_of(stream)
             self._ledger.note_change(run_id, stream.run)
+
+    def open_streams(self) -> list[OpenStream]:
+        """The streams that are expected to go on."""
+        ended = ", ".join(f"'{state}'" for state in sorted(TERMINAL))
+        with store_errors(self.path):
+            rows: list[Any] = self._connection.execute(
+                "SELECT run_id, stream_id, worker_id, pid, host, spool_directory"
+                " FROM streams JOIN runs USING (run)"
+                f" WHERE streams.state = ? AND runs.state NOT IN ({ended})",
+                (OPEN,),
+            ).fetchall()
+        return [OpenStream(*row) for row in rows]
+
+    def give_up_stream(self, run_id: str, stream_id: str, reason: str) -> None:
+        """Count an open stream as lost, until it is heard of again."""
+        with self._ledger.transaction():
+            stream = self._ledger.find_stream(run_id, stream_id)
+            if stream is not None:
+                self._course.fell_silent(stream, reason)
 
     def set_run_state(
         self,

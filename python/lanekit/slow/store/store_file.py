@@ -41,6 +41,7 @@ def open_for_writing(
     if durability not in ("normal", "full"):
         raise ValueError(f"durability is 'normal' or 'full', not {durability!r}")
     with store_errors(path):
+        _make_private(path)
         connection = apsw.Connection(os.fspath(path))
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -59,6 +60,13 @@ def open_for_writing(
             connection.close()
             raise
     return connection
+
+
+def _make_private(path: str | os.PathLike[str]) -> None:
+    """Make the file, if there is none, for its owner only; SQLite's other files then follow it."""
+    # What SQLite can not open it names better than we could.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def _migrate(

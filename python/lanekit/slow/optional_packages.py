@@ -1,4 +1,4 @@
-"""Packages that only one format needs, loaded when it is asked for."""
+"""Packages that only some formats need, loaded when one is asked for."""
 
 from __future__ import annotations
 
