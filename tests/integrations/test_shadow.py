@@ -100,6 +100,7 @@ def test_an_adapter_of_the_users_own_serves_their_environment(run_id: str) -> No
 
 def test_mujoco_looks_the_same_elsewhere() -> None:
     pytest.importorskip("mujoco", reason="needs mujoco")
+    pytest.importorskip("imageio", reason="needs imageio")
     env, copy = (gymnasium.make("Ant-v5", render_mode=None) for _ in range(2))
     env.reset(seed=1)
     copy.reset(seed=2)

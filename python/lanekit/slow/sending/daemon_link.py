@@ -43,6 +43,7 @@ _REFUSALS = {
     grpc.StatusCode.ALREADY_EXISTS,
 }
 """Answers that the same request would get again."""
+_CONSUMER_PATIENCE = 5.0
 _ATTEMPTS = 3
 """How often a request is tried again all the same: a daemon may just have been replaced."""
 _CREDENTIALS = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
@@ -212,6 +213,8 @@ class DaemonLink:
             call.cancel()
         for thread in threads:
             thread.join()
+        for consumer in session.consumers:
+            consumer.join(_CONSUMER_PATIENCE)
         return session.error
 
     def _register(self) -> pb.RegisterWorkerResponse:
@@ -325,6 +328,7 @@ class DaemonLink:
                 session.changed.notify_all()
 
     def _requests(self, session: Session, lane: Lane) -> Iterator[bytes]:
+        session.consumers.append(threading.current_thread())
         while True:
             with self._guard:
                 while not lane.unsent and not session.over:

@@ -29,6 +29,9 @@ class Session:
         self.beat_now = False
         self.unanswered: deque[int] = deque()
         """Counts of rejected lines that the daemon was told of and has not answered."""
+        self.consumers: list[threading.Thread] = []
+        """gRPC's own threads that take our requests. They must be gone before the interpreter ends:
+        one that is stopped there with its call's lock in hand makes the end wait for ever."""
 
 
 class Heartbeats:
@@ -53,6 +56,7 @@ class Heartbeats:
 
     def requests(self, session: Session) -> Iterator[pb.HeartbeatRequest]:
         """Yield what is to be sent, each when it is time."""
+        session.consumers.append(threading.current_thread())
         while True:
             self._deliver_commands()
             rejected, spooled = self._vital_signs()
