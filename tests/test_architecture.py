@@ -19,7 +19,9 @@ LEVELS: list[set[str]] = [
     {"_core"},
     {"segments"},
     {"fast", "step", "command", "trajectory"},
-    {"", "engine", "worker", "integrations", "slow"},  # "": the package's own __init__
+    {"", "engine", "slow"},  # "": the package's own __init__
+    {"worker"},
+    {"integrations"},
     {"viewer"},
     {"demo", "stress"},
     {"cli"},

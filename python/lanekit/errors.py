@@ -157,3 +157,7 @@ class DaemonUnavailable(DaemonError):
 
     def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
         super().__init__(message, code)
+
+
+class WorkerError(LanekitError):
+    """A worker is not installed, or can not be used; the message says why."""

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from trainer import steps_of
 
-from lanekit.integrations.frame_note import NOTE_SIZE, FrameNote
-from lanekit.integrations.frames import UnusableRender, to_frame
-from lanekit.integrations.painter import painter_of
-from lanekit.integrations.surfaces import surface_painter
+from lanekit.integrations.showing.frame_note import NOTE_SIZE, FrameNote
+from lanekit.integrations.showing.frames import UnusableRender, to_frame
+from lanekit.integrations.showing.painter import painter_of
+from lanekit.integrations.showing.surfaces import surface_painter
 
 RGB = np.random.default_rng(1).integers(0, 256, (12, 20, 3), np.uint8)
 GRAY = RGB[..., 0]

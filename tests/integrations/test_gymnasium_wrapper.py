@@ -21,7 +21,7 @@ from trainer import Replay, Training, frames, lanes_of, rgb
 
 import lanekit
 from lanekit.integrations import Demand, FastLaneTelemetryWrapper, FastLaneWarning, FrameNote
-from lanekit.integrations.tally import BatchTally, Tally
+from lanekit.integrations.showing.tally import BatchTally, Tally
 
 HERE = json.dumps({"rendering": "in-process"})
 

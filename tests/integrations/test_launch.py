@@ -13,7 +13,7 @@ from trainer import lanes_of
 import lanekit
 from lanekit.integrations import FastLaneTelemetryWrapper, maybe_wrap_env
 from lanekit.integrations.launch import asked_for
-from lanekit.integrations.slots import SlotClaim, slot_of_this_process
+from lanekit.integrations.showing.slots import SlotClaim, slot_of_this_process
 
 ON = {"MOSAIC_FASTLANE_ONLY": "1"}
 

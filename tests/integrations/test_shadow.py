@@ -20,10 +20,10 @@ from trainer import Replay, Training, frames, lanes_of, rgb, wait_until
 import lanekit
 from lanekit import inspect_segment, segment_name
 from lanekit.integrations import FastLaneTelemetryWrapper, FastLaneWarning, register_state_adapter
-from lanekit.integrations.helper_process import ATTEMPTS
-from lanekit.integrations.painter import ShadowPlan, plan_shadow
 from lanekit.integrations.shadow import arrays
 from lanekit.integrations.shadow.adapters import adapter_for
+from lanekit.integrations.showing.helper_process import ATTEMPTS
+from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
 
 pytestmark = pytest.mark.once
 

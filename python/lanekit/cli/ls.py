@@ -12,7 +12,7 @@ from typing import Any
 from lanekit import errors
 from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
-from lanekit.integrations.frame_note import FrameNote
+from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
 
 NAME = "ls"

@@ -9,28 +9,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lanekit.integrations.demand import Demand
-    from lanekit.integrations.frame_note import FrameNote
     from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
-    from lanekit.integrations.launch import maybe_wrap_env
+    from lanekit.integrations.launch import maybe_wrap_env, watch_env
     from lanekit.integrations.pettingzoo_env import FastLaneAECWrapper, FastLaneParallelWrapper
-    from lanekit.integrations.publisher import FastLaneWarning, Publisher, Telemetry
     from lanekit.integrations.shadow.adapters import StateAdapter, register_state_adapter
+    from lanekit.integrations.showing.demand import Demand
+    from lanekit.integrations.showing.frame_note import FrameNote
+    from lanekit.integrations.showing.publisher import FastLaneWarning, Publisher, Telemetry
     from lanekit.integrations.vector_env import FastLaneVectorWrapper, wrap_env_fns
 
 _HOMES = {
-    "Demand": "demand",
+    "Demand": "showing.demand",
     "FastLaneAECWrapper": "pettingzoo_env",
     "FastLaneParallelWrapper": "pettingzoo_env",
     "FastLaneTelemetryWrapper": "gymnasium_env",
     "FastLaneVectorWrapper": "vector_env",
-    "FastLaneWarning": "publisher",
-    "FrameNote": "frame_note",
-    "Publisher": "publisher",
+    "FastLaneWarning": "showing.publisher",
+    "FrameNote": "showing.frame_note",
+    "Publisher": "showing.publisher",
     "StateAdapter": "shadow.adapters",
-    "Telemetry": "publisher",
+    "Telemetry": "showing.publisher",
     "maybe_wrap_env": "launch",
     "register_state_adapter": "shadow.adapters",
+    "watch_env": "launch",
     "wrap_env_fns": "vector_env",
 }
 
@@ -47,6 +48,7 @@ __all__ = [
     "Telemetry",
     "maybe_wrap_env",
     "register_state_adapter",
+    "watch_env",
     "wrap_env_fns",
 ]
 

@@ -11,17 +11,17 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from lanekit.fast.environment import FastLaneEnvironment, VideoMode
-from lanekit.integrations.demand import Demand
-from lanekit.integrations.lanes import slot_lane_of, state_lane_of
-from lanekit.integrations.painter import (
+from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.lanes import slot_lane_of, state_lane_of
+from lanekit.integrations.showing.painter import (
     RenderingChoice,
     choose,
     painter_of,
     render_request,
     why_not_drawable,
 )
-from lanekit.integrations.publisher import CAPACITY, Plan, Publisher, Telemetry, View
-from lanekit.integrations.slots import SlotClaim
+from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
+from lanekit.integrations.showing.slots import SlotClaim
 
 RUN_ID_VARIABLES = ("LANEKIT_RUN_ID", "MOSAIC_RUN_ID")
 """Where a launcher says which run its worker is."""
@@ -77,7 +77,7 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         gymnasium.Wrapper.__init__(self, env)
         self.settings = settings
         self.slot_claim: SlotClaim | None = None
-        self.teller = None if telemetry is None else Teller(telemetry)
+        self.teller = None if telemetry is None else Teller(telemetry, f"env-{slot}")
         shown = video_mode == "single" or (video_mode == "grid" and slot < grid_limit)
         self.publisher = Publisher(functools.partial(plan_for, env, settings) if shown else None)
 
@@ -113,8 +113,9 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
 class Teller:
     """Numbers steps and episodes, and hands them on."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, agent_id: str) -> None:
         self._tell_step, self._tell_episode = telemetry.step, telemetry.episode
+        self._agent_id = agent_id
         self._episode = 0
         self._steps = 0
         self._return = 0.0
@@ -130,7 +131,14 @@ class Teller:
         """Hand a step on, and the episode if that was its last one."""
         number = float(reward)
         ends, cut = bool(terminated), bool(truncated)
-        self._tell_step(self._episode, self._steps, reward=number, terminated=ends, truncated=cut)
+        self._tell_step(
+            self._episode,
+            self._steps,
+            reward=number,
+            terminated=ends,
+            truncated=cut,
+            agent_id=self._agent_id,
+        )
         self._steps += 1
         self._return += number
         if ends or cut:
@@ -140,6 +148,7 @@ class Teller:
                 length=self._steps,
                 terminated=ends,
                 truncated=cut,
+                agent_id=self._agent_id,
             )
             self.begin_episode()
 

@@ -1,21 +1,22 @@
-"""``env = maybe_wrap_env(env)``: one line in a worker, and its launcher decides what is shown.
+"""One line in a training script: ``env = watch_env(env)``, or ``env = maybe_wrap_env(env)``.
 
-The launcher sets the variables of :func:`lanekit.apply_fastlane_environment`. Without them, and in
-video mode "off", the environment comes back as it was.
+A launcher decides what is shown, with the variables of :func:`lanekit.apply_fastlane_environment`.
+Without them ``watch_env`` shows the first environment, and ``maybe_wrap_env`` none.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 
 from lanekit.fast import FastLaneEnvironment, read_fastlane_environment
 from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
-from lanekit.integrations.publisher import Telemetry
-from lanekit.integrations.slots import SlotClaim, claim_slot
+from lanekit.integrations.showing.publisher import Telemetry
+from lanekit.integrations.showing.slots import SlotClaim, claim_slot
+from lanekit.slow.emit import telemetry_of_this_run
 
 _PREFIXES = ("MOSAIC_FASTLANE_", "GYM_GUI_FASTLANE_")
 _ASKING = ("SLOT", "VIDEO_MODE", "GRID_LIMIT")
@@ -44,20 +45,52 @@ def maybe_wrap_env(
     """Wrap an environment if a launcher wants to see it.
 
     `slot` is the environment's index among those of the run; where it is not known it is found
-    out, see :mod:`lanekit.integrations.slots`. `telemetry` is left out when the launcher asks for
-    the fast lane only. Further options are those of :class:`FastLaneTelemetryWrapper`.
+    out, see :mod:`lanekit.integrations.showing.slots`. `telemetry` is left out when the launcher
+    asks for the fast lane only. Further options are those of :class:`FastLaneTelemetryWrapper`.
     """
     wanted = asked_for()
     if wanted is None:
         return env
+    return _wrap(env, run_id, slot, telemetry, wanted, options)
+
+
+def watch_env(
+    env: gymnasium.Env[Any, Any],
+    run_id: str | None = None,
+    *,
+    slot: int | None = None,
+    telemetry: Telemetry | Literal["auto"] | None = "auto",
+    **options: Any,
+) -> gymnasium.Env[Any, Any]:
+    """Wrap an environment: pictures for whoever looks, steps and episodes for the slow lane.
+
+    As :func:`maybe_wrap_env`, but environment 0 is shown if no launcher asks for another. The slow
+    lane hears of every environment, under the agent id "env-0", "env-1", ..., if a telemetry proxy
+    started this run; `telemetry` sends that elsewhere, or nowhere.
+    """
+    # A launcher that asks for video mode "off" is listened to: the default is for no launcher.
+    wanted = read_fastlane_environment(os.environ)
+    if telemetry == "auto":
+        telemetry = telemetry_of_this_run()
+    return _wrap(env, run_id, slot, telemetry, wanted, options)
+
+
+def _wrap(
+    env: gymnasium.Env[Any, Any],
+    run_id: str | None,
+    slot: int | None,
+    telemetry: Telemetry | None,
+    wanted: FastLaneEnvironment,
+    options: dict[str, Any],
+) -> gymnasium.Env[Any, Any]:
     claim = claim_slot(env) if slot is None else slot
     index = claim.slot if isinstance(claim, SlotClaim) else claim
     heard = None if wanted.fastlane_only else telemetry
-    shown = (
-        index == wanted.fastlane_slot
-        if wanted.video_mode == "single"
-        else index < wanted.grid_limit
-    )
+    shown = {
+        "off": False,
+        "single": index == wanted.fastlane_slot,
+        "grid": index < wanted.grid_limit,
+    }[wanted.video_mode]
     if not shown and heard is None:
         return env
     wrapped = FastLaneTelemetryWrapper(

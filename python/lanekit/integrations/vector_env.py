@@ -19,8 +19,6 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 
 from lanekit.fast.environment import VideoMode
 from lanekit.fast.tiling import tile_frames
-from lanekit.integrations.demand import Demand
-from lanekit.integrations.frames import Frame, UnusableRender, to_frame
 from lanekit.integrations.gymnasium_env import (
     FastLaneTelemetryWrapper,
     Settings,
@@ -28,11 +26,13 @@ from lanekit.integrations.gymnasium_env import (
     run_id_of,
     view_of,
 )
-from lanekit.integrations.lanes import slot_lane_of
-from lanekit.integrations.painter import RenderingChoice, render_request, why_not_drawable
-from lanekit.integrations.publisher import CAPACITY, Plan, Publisher, View
-from lanekit.integrations.surfaces import tame_sdl
-from lanekit.integrations.tally import BatchTally
+from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.frames import Frame, UnusableRender, to_frame
+from lanekit.integrations.showing.lanes import slot_lane_of
+from lanekit.integrations.showing.painter import RenderingChoice, render_request, why_not_drawable
+from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, View
+from lanekit.integrations.showing.surfaces import tame_sdl
+from lanekit.integrations.showing.tally import BatchTally
 
 EnvFn = Callable[[], gymnasium.Env[Any, Any]]
 

@@ -56,6 +56,11 @@ class ControlInbox:
         """Whether the newest command applied by :meth:`wait_while_paused` was to pause."""
         return self._paused
 
+    @property
+    def stopped(self) -> bool:
+        """Whether :meth:`wait_while_paused` was told to stop."""
+        return self._stopped
+
     def poll(self) -> list[ControlCommand]:
         """Return the commands that came since the last call, each once, in order; never waits.
 

@@ -41,16 +41,20 @@ __all__ = [
     "run_failed",
     "run_started",
     "step",
+    "telemetry_of_this_run",
 ]
 
 
 class Emitter:
-    """Writes telemetry lines to a stream: `sys.stdout`, whatever it is then, if none is given."""
+    """Writes telemetry lines to a stream: `sys.stdout`, whatever it is then, if none is given.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    `shared`: other processes that were not forked off write into the stream, too.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, shared: bool = False) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._forked = False
+        self._shared = shared
         _EMITTERS.add(self)
 
     def step(
@@ -172,7 +176,7 @@ class Emitter:
                 stream.flush()
                 return
             stream.flush()  # prints before this line stay before it
-            if not self._forked:
+            if not self._shared:
                 raw.write(text.encode())
                 raw.flush()
                 return
@@ -277,7 +281,7 @@ def _before_fork() -> None:
     _held[:] = list(_EMITTERS)
     for emitter in _held:
         emitter._lock.acquire()
-        emitter._forked = True
+        emitter._shared = True
 
 
 def _after_fork() -> None:
@@ -287,6 +291,27 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def telemetry_of_this_run() -> Emitter | None:
+    """Return where this process reports to; None if no proxy listens, as in a run by hand.
+
+    That is stdout in the worker itself and in what it forks off. A framework may start processes
+    whose stdout goes elsewhere (Ray's actors, for one): these write into the worker's pipe.
+    """
+    path = os.environ.get("LANEKIT_TELEMETRY_FIFO")
+    if not path:
+        return None
+    try:
+        if os.path.samestat(os.stat(path), os.fstat(1)):
+            return _default
+        # Without waiting for a reader: the proxy, and the worker's keeper, are gone together.
+        file = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    os.set_blocking(file, True)
+    return Emitter(open(file, "w", encoding="utf-8"), shared=True)
+
 
 _default = Emitter()
 step = _default.step

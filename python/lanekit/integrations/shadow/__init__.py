@@ -2,5 +2,5 @@
 with its own copy of the environment, draws it.
 
 ``python -m lanekit.integrations.shadow`` is that process; it reads its orders from standard input,
-see :func:`lanekit.integrations.painter.render_request`.
+see :func:`lanekit.integrations.showing.painter.render_request`.
 """

@@ -26,10 +26,10 @@ from lanekit.fast import (
     tile_shape,
 )
 from lanekit.fast.frame import PixelFormat
-from lanekit.integrations.frame_note import FrameNote
-from lanekit.integrations.frames import Frame
-from lanekit.integrations.lanes import PictureLane, State, state_in
 from lanekit.integrations.shadow.adapters import StateAdapter
+from lanekit.integrations.showing.frame_note import FrameNote
+from lanekit.integrations.showing.frames import Frame
+from lanekit.integrations.showing.lanes import PictureLane, State, state_in
 from lanekit.segments import reclaim_segment, segment_name
 
 _IDLE = 0.02
@@ -44,7 +44,7 @@ class Stage:
     def __init__(self, stage: bytes) -> None:
         import gymnasium
 
-        from lanekit.integrations.painter import painter_of
+        from lanekit.integrations.showing.painter import painter_of
 
         adapter: StateAdapter
         spec, adapter = pickle.loads(stage)

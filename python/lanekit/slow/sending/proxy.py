@@ -327,6 +327,7 @@ class TrainerTelemetryProxy:
             "LANEKIT_RUN_ID": self.spool.run_id,
             "LANEKIT_WORKER_ID": self.spool.worker_id,
             "LANEKIT_CONTROL_FIFO": str(self.spool.directory / "control.fifo"),
+            "LANEKIT_TELEMETRY_FIFO": str(self.spool.directory / "stdout.fifo"),
         }
 
     def _deliver(self, command: Command) -> bool:

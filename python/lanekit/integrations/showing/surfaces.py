@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lanekit.integrations.frames import Frame, UnusableRender
+from lanekit.integrations.showing.frames import Frame, UnusableRender
 
 # Class that defines render(): the attribute that holds the finished picture. Each was compared with
 # what its render() returns. Pendulum is not here: it copies in every mode but "human".

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
-from lanekit.integrations.frames import Frame, UnusableRender, to_frame
 from lanekit.integrations.shadow.adapters import StateAdapter, adapter_for
-from lanekit.integrations.surfaces import surface_painter, tame_sdl
+from lanekit.integrations.showing.frames import Frame, UnusableRender, to_frame
+from lanekit.integrations.showing.surfaces import surface_painter, tame_sdl
 
 RenderingChoice = Literal["auto", "in-process", "shadow"]
 Painter = Callable[[], Frame]

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lanekit import errors
-from lanekit.integrations.demand import Demand
-from lanekit.integrations.frame_note import FrameNote
-from lanekit.integrations.frames import Frame, UnusableRender
-from lanekit.integrations.helper_process import HelperFailed, StandIn
-from lanekit.integrations.lanes import PictureLane, State, StateLane
-from lanekit.integrations.tally import Tally
+from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.frame_note import FrameNote
+from lanekit.integrations.showing.frames import Frame, UnusableRender
+from lanekit.integrations.showing.helper_process import HelperFailed, StandIn
+from lanekit.integrations.showing.lanes import PictureLane, State, StateLane
+from lanekit.integrations.showing.tally import Tally
 
 CAPACITY = 8
 """Frames in a ring: viewers want the newest one only."""
@@ -45,6 +45,7 @@ class Telemetry(Protocol):
         reward: float,
         terminated: bool,
         truncated: bool,
+        agent_id: str,
     ) -> object:
         """Take one step."""
 
@@ -56,6 +57,7 @@ class Telemetry(Protocol):
         length: int,
         terminated: bool,
         truncated: bool,
+        agent_id: str,
     ) -> object:
         """Take one finished episode."""
 

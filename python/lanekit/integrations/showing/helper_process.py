@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import IO
 
 from lanekit.errors import LanekitError
-from lanekit.integrations.lanes import PictureLane
+from lanekit.integrations.showing.lanes import PictureLane
 
 ATTEMPTS = 3
 """How often the process is started before it is given up."""

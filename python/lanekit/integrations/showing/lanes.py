@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lanekit import errors
 from lanekit.fast import FastLaneConfig, FastLaneFrame, FastLaneMetrics, FastLaneWriter
-from lanekit.integrations.frame_note import NOTE_SIZE, FrameNote
-from lanekit.integrations.frames import Frame
+from lanekit.integrations.showing.frame_note import NOTE_SIZE, FrameNote
+from lanekit.integrations.showing.frames import Frame
 
 _EMPTY = FastLaneConfig(1, 1, 1, "GRAY", capacity=1)
 _FEWEST_SLOTS = 2
