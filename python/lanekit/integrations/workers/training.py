@@ -89,7 +89,7 @@ class EpisodesOnly:
 
 @contextmanager
 def measured(result: dict[str, Any]) -> Iterator[None]:
-    """Put down what a training took: ``train_seconds``, and ``train_cpu_seconds`` of this process."""
+    """Put down what a training took: ``train_seconds``, ``train_cpu_seconds`` (this process)."""
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         yield
