@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
-from lanekit.viewer.terminal import face_for, follow, watch
+from lanekit.viewer.terminal.watching import face_for, follow, watch
 from pseudo_terminal import WATCHDOG, Terminal
 
 
@@ -179,10 +179,10 @@ def test_an_error_in_the_middle_of_a_frame_restores_the_terminal(
 ) -> None:
     writer.publish(solid((9, 9, 9)))
     script = (
-        "from lanekit.viewer import screen, terminal\n"
+        "from lanekit.viewer.terminal import screen, watching\n"
         "def broken(*_): raise RuntimeError('no picture today')\n"
         "screen.to_cells = broken\n"
-        f"terminal.watch({run_id!r})\n"
+        f"watching.watch({run_id!r})\n"
     )
     with Terminal(sys.executable, "-c", script) as terminal:
         assert "no picture today" in terminal.finish()

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from lanekit import FastLaneMetrics
-from lanekit.viewer.hud import Reading, State, hud_lines, printable, status_line
-from lanekit.viewer.sparkline import History, sparkline
-from lanekit.viewer.stream import Depth
-from lanekit.viewer.watched_run import read_metadata
+from lanekit.viewer.terminal.hud import Reading, State, hud_lines, printable, status_line
+from lanekit.viewer.terminal.sparkline import History, sparkline
+from lanekit.viewer.terminal.stream import Depth
+from lanekit.viewer.terminal.watched_run import read_metadata
 
 READING = Reading(
     "some-run",

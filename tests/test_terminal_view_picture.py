@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lanekit.viewer.cells import encode, to_cells, to_indexed
-from lanekit.viewer.pixels import fit, resize, to_rgb
-from lanekit.viewer.stream import Depth, colour_depth
+from lanekit.viewer.terminal.cells import encode, to_cells, to_indexed
+from lanekit.viewer.terminal.pixels import fit, resize, to_rgb
+from lanekit.viewer.terminal.stream import Depth, colour_depth
 from pseudo_terminal import Screen
 
 

@@ -19,8 +19,8 @@ from lanekit import (
 )
 from lanekit.cli.view import non_empty, positive
 from lanekit.demo.train import parse_seed
-from lanekit.viewer.quit_signals import QuitSignals
-from lanekit.viewer.terminal import Outcome, follow
+from lanekit.viewer.terminal.quit_signals import QuitSignals
+from lanekit.viewer.terminal.watching import Outcome, follow
 
 NAME = "demo"
 HELP = "train a cart-pole and watch it learn, here in the terminal"

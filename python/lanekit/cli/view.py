@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lanekit.viewer.terminal import watch
+from lanekit.viewer.terminal.watching import watch
 
 NAME = "view"
 HELP = "show a run in this terminal"

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from lanekit.stress.plan import Round
 from lanekit.stress.verdict import Counts
-from lanekit.viewer.stream import write
+from lanekit.viewer.terminal.stream import write
 
 _LINE_EVERY = 5.0
 _BAR_WIDTH = 20

@@ -9,8 +9,8 @@ import time
 from typing import Self, TextIO
 
 from lanekit import FastLaneFrame
-from lanekit.viewer.hud import Reading, State, status_line
-from lanekit.viewer.stream import write
+from lanekit.viewer.terminal.hud import Reading, State, status_line
+from lanekit.viewer.terminal.stream import write
 
 
 class PlainLines:

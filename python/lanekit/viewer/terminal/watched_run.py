@@ -9,8 +9,8 @@ from collections import deque
 from typing import Self
 
 from lanekit import FastLaneFrame, FastLaneReader, SegmentNotFound, SegmentNotReady
-from lanekit.viewer.hud import Reading, State
-from lanekit.viewer.sparkline import History
+from lanekit.viewer.terminal.hud import Reading, State
+from lanekit.viewer.terminal.sparkline import History
 
 _SLICE = 0.05
 """The longest sleep, in seconds, so that keys and signals feel immediate."""

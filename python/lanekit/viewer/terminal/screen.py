@@ -14,10 +14,10 @@ from itertools import zip_longest
 from typing import Self, TextIO
 
 from lanekit import FastLaneFrame
-from lanekit.viewer import hud
-from lanekit.viewer.cells import Cells, encode, to_cells
-from lanekit.viewer.pixels import fit, resize, to_rgb
-from lanekit.viewer.stream import Depth, write
+from lanekit.viewer.terminal import hud
+from lanekit.viewer.terminal.cells import Cells, encode, to_cells
+from lanekit.viewer.terminal.pixels import fit, resize, to_rgb
+from lanekit.viewer.terminal.stream import Depth, write
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # other screen, no cursor, no wrap at the right edge
 _LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lanekit.viewer.pixels import Image
-from lanekit.viewer.stream import Depth
+from lanekit.viewer.terminal.pixels import Image
+from lanekit.viewer.terminal.stream import Depth
 
 Cells = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

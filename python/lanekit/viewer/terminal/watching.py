@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from lanekit.viewer.plain_lines import PlainLines
-from lanekit.viewer.quit_signals import QuitSignals
-from lanekit.viewer.screen import FullScreen
-from lanekit.viewer.stream import colour_depth
-from lanekit.viewer.watched_run import WatchedRun
+from lanekit.viewer.terminal.plain_lines import PlainLines
+from lanekit.viewer.terminal.quit_signals import QuitSignals
+from lanekit.viewer.terminal.screen import FullScreen
+from lanekit.viewer.terminal.stream import colour_depth
+from lanekit.viewer.terminal.watched_run import WatchedRun
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lanekit import FastLaneMetrics
-from lanekit.viewer.sparkline import sparkline
-from lanekit.viewer.stream import Depth
+from lanekit.viewer.terminal.sparkline import sparkline
+from lanekit.viewer.terminal.stream import Depth
 
 LINES = 4
 """How many lines there are at most."""
