@@ -1,0 +1,72 @@
+"""The scene's item that shows a frame: one texture, replaced when a new frame has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PyQt6.QtCore import QRectF, QSizeF, pyqtSignal
+from PyQt6.QtGui import QImage
+from PyQt6.QtQuick import QQuickItem, QSGNode, QSGSimpleTextureNode, QSGTexture
+
+from lanekit.viewer.qt_property import pyqtProperty
+
+
+class FrameItem(QQuickItem):
+    """Shows the image last given to :meth:`show_image`, over its whole area.
+
+    Its own size is up to the scene, which keeps the aspect ratio by `frameWidth` and
+    `frameHeight`. Pixels stay crisp when they are enlarged and are smoothed when they are shrunk.
+    """
+
+    frameSizeChanged = pyqtSignal()  # noqa: N815 - Qt's way of writing
+    painted = pyqtSignal()
+
+    def __init__(self, parent: QQuickItem | None = None) -> None:
+        super().__init__(parent)
+        self.setFlag(QQuickItem.Flag.ItemHasContents, True)
+        self._image: QImage | None = None
+        self._texture: QSGTexture | None = None  # the node does not own it: Python must
+        self._fresh = False
+        self._frame_size = QSizeF()
+
+    @pyqtProperty(float, notify=frameSizeChanged)
+    def frameWidth(self) -> float:  # noqa: N802 - a QML name
+        """Width of the frame in its own pixels, 0 before the first."""
+        return self._frame_size.width()
+
+    @pyqtProperty(float, notify=frameSizeChanged)
+    def frameHeight(self) -> float:  # noqa: N802 - a QML name
+        """Height of the frame in its own pixels, 0 before the first."""
+        return self._frame_size.height()
+
+    def show_image(self, image: QImage) -> None:
+        """Show an image from the next repaint on; its pixels must stay until then."""
+        self._image = image
+        self._fresh = True
+        size = QSizeF(image.size())
+        if size != self._frame_size:
+            self._frame_size = size
+            self.frameSizeChanged.emit()
+        self.update()
+
+    def updatePaintNode(self, node: QSGNode | None, data: Any) -> QSGNode | None:  # noqa: N802
+        """Bring the scene graph up to date."""
+        window = self.window()
+        if self._image is None or window is None or self.width() <= 0 or self.height() <= 0:
+            return None
+        if node is None:  # `not node` is true of every node
+            node = QSGSimpleTextureNode()
+            self._fresh = True
+        assert isinstance(node, QSGSimpleTextureNode)
+        if self._fresh:
+            texture = window.createTextureFromImage(self._image)
+            if texture is None:
+                return None
+            node.setTexture(texture)
+            self._texture = texture  # the old one goes only now that the node has another
+            self._fresh = False
+            self.painted.emit()
+        enlarged = self.width() >= self._frame_size.width()
+        node.setFiltering(QSGTexture.Filtering.Nearest if enlarged else QSGTexture.Filtering.Linear)
+        node.setRect(QRectF(0, 0, self.width(), self.height()))
+        return node
