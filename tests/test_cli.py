@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
+from lanekit.cli import COMMANDS
 from lanekit.segments import segment_path
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
@@ -182,6 +183,21 @@ def test_help_and_version_and_misuse() -> None:
     assert lanekit("--version").strip() == f"lanekit {__version__}"
     assert "invalid choice" in lanekit("frobnicate", status=2)
     lanekit(status=2)
+
+
+def test_every_command_is_told_in_one_small_phrase() -> None:
+    listed = lanekit("--help", env={**os.environ, "COLUMNS": "80"}).splitlines()
+    for command in COMMANDS:
+        assert command.HELP[0].islower(), command.NAME
+        assert not command.HELP.endswith("."), command.NAME
+        row = next(line for line in listed if line.split()[:1] == [command.NAME])
+        assert row.endswith(command.HELP), f"{command.NAME}: takes more than one line"
+
+
+def test_a_commands_own_help_begins_with_a_sentence() -> None:
+    assert "\n\nShow a run in a window, in this terminal, or as a picture.\n\n" in lanekit(
+        "view", "--help"
+    )
 
 
 def test_output_into_a_closed_pipe_is_no_error(run_id: str) -> None:

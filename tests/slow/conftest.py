@@ -1,4 +1,4 @@
-"""What the slow lane's tests share: a real daemon, in a directory with a short name."""
+"""What the slow lane's tests share: daemons, proxies and stores, in directories of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 from daemon_process import DaemonProcess
+from made_batches import RUN, STREAM
+from proxy_process import MakeProxy, ProxyProcess
+from recording_daemon import RecordingDaemon
 
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 
 @pytest.fixture
@@ -49,3 +54,45 @@ def stub(daemon: DaemonProcess) -> Iterator[TrainerServiceStub]:
     """A connection to the daemon."""
     with daemon.connect() as connected:
         yield connected
+
+
+@pytest.fixture
+def recorder(short_directory: Path) -> Iterator[RecordingDaemon]:
+    """A daemon that keeps what it is sent, and fails on request."""
+    with RecordingDaemon(short_directory) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def make_proxy(short_directory: Path) -> Iterator[MakeProxy]:
+    """Makes proxies; none outlives the test."""
+    made: list[ProxyProcess] = []
+
+    def make(target: str, spool: str = "spool") -> ProxyProcess:
+        made.append(ProxyProcess(short_directory, target, spool))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.end()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store is, or will be."""
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[TelemetrySQLiteStore]:
+    """A store that knows one stream."""
+    with TelemetrySQLiteStore.open(path) as opened:
+        opened.register_stream(RUN, STREAM, "worker", 42, "host", "/spool")
+        yield opened
+
+
+@pytest.fixture
+def reader(store: TelemetrySQLiteStore, path: Path) -> Iterator[RunStore]:
+    """The same store, to read."""
+    with RunStore.open(path) as opened:
+        yield opened

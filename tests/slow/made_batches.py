@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lanekit.slow.batches import Batch, episodes_batch, events_batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 RUN = "run-1"
 STREAM = "stream-1"
@@ -74,3 +75,24 @@ def events(first_seq: int, *named: tuple[str, bytes], stream_id: str = STREAM) -
             ],
         )
     )
+
+
+def append_steps(store: TelemetrySQLiteStore, *made: pb.Step, stream_id: str = STREAM) -> None:
+    """Store steps behind those that the stream has."""
+    committed = store.register_stream(RUN, stream_id).steps
+    request = pb.PublishRunStepsRequest(
+        run_id=RUN, stream_id=stream_id, first_seq=committed + 1, steps=made
+    )
+    store.append([steps_batch(request)])
+
+
+def interleaved(store: TelemetrySQLiteStore) -> list[tuple[str, int]]:
+    """Steps of three streams, in turn and several agents each; the order they were committed in."""
+    order: list[tuple[str, int]] = []
+    for turn in range(12):
+        stream = f"s{turn % 3}"
+        first = store.register_stream(RUN, stream).steps + 1
+        rows = 1 + turn * 7 % 11
+        store.append([steps(first, rows, stream_id=stream, agents=("a", "b", "c"))])
+        order += [(stream, seq) for seq in range(first, first + rows)]
+    return order

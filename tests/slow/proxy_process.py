@@ -109,6 +109,10 @@ class ProxyProcess:
                     os.killpg(pid, signal.SIGKILL)
 
 
+MakeProxy = Callable[..., ProxyProcess]
+"""Makes a proxy for a daemon's address, with a spool of this name."""
+
+
 def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():

@@ -278,3 +278,8 @@ def step_line(index: int, **more: Any) -> bytes:
         **more,
     }
     return json.dumps(line).encode() + b"\n"
+
+
+def actions(daemon: RecordingDaemon) -> list[int]:
+    """The actions of the steps it has, which tests number."""
+    return [json.loads(step.action_json) for step in daemon.rows()]

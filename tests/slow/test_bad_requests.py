@@ -22,6 +22,7 @@ from daemon_process import (
 )
 from google.protobuf.descriptor import FieldDescriptor
 
+from lanekit.errors import DaemonError
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
@@ -255,7 +256,10 @@ def test_an_unknown_command_is_refused(stub: TrainerServiceStub, action: Any) ->
     assert "pause" in error.details()
 
 
-def test_a_message_over_the_limit_is_refused(stub: TrainerServiceStub) -> None:
+def test_a_message_over_the_limit_is_refused_before_it_is_read(
+    daemon: DaemonProcess, stub: TrainerServiceStub
+) -> None:
+    before = daemon.memory()
     text = b'"' + b"x" * MAX_MESSAGE_BYTES + b'"'
     request = pb.PublishRunStepsRequest(
         run_id="good", stream_id="s1", first_seq=1, columns=columns(1, text=text)
@@ -267,6 +271,16 @@ def test_a_message_over_the_limit_is_refused(stub: TrainerServiceStub) -> None:
     )
     error = failure_of(lambda: stub.RegisterWorker(register_request))
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "SERVER" in error.details()  # this client has no limit of its own
+    assert daemon.memory() - before < 32 * 2**20
+
+
+def test_a_request_over_the_limit_is_explained_where_it_is_made(daemon: DaemonProcess) -> None:
+    with (
+        DaemonClient(daemon.target) as client,
+        pytest.raises(DaemonError, match=r"at most 80 MiB \(CLIENT: .*\); ask for less"),
+    ):
+        client.submit_run(["true"], config_json=b" " * MAX_MESSAGE_BYTES)
 
 
 def test_the_longest_line_fits(stub: TrainerServiceStub) -> None:

@@ -8,29 +8,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 from daemon_process import DaemonProcess
 from proxy_process import RUN, ProxyProcess, script, wait_until
-from recording_daemon import RecordingDaemon
+from recording_daemon import RecordingDaemon, actions
 
 from lanekit import errors
 from lanekit.slow import DaemonClient, TelemetryClient
 from lanekit.slow.control import ControlCommand
 from lanekit.slow.proto import telemetry_pb2 as pb
-
-
-@pytest.fixture
-def recorder(short_directory: Path) -> Iterator[RecordingDaemon]:
-    with RecordingDaemon(short_directory) as daemon:
-        yield daemon
-
-
-def actions(daemon: RecordingDaemon) -> list[int]:
-    return [json.loads(step.action_json) for step in daemon.rows()]
 
 
 def test_a_client_reports_what_an_emitter_would_print(

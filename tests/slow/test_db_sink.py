@@ -325,7 +325,7 @@ def test_closing_while_stalled_gives_up_in_the_end_and_acknowledges_nothing(
 def test_an_agent_too_many_is_refused_and_the_others_go_on(
     path: Path, bus: RunBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lanekit.slow.store.ledger.MAX_TRACK", 3)
+    monkeypatch.setattr("lanekit.slow.store.stream_tracks.MAX_TRACK", 3)
     with open_sink(path, bus) as sink:
         register(sink, "b")
         go = block(sink)

@@ -16,6 +16,7 @@ import campaign
 import pytest
 from campaign import HERE, House, compare, compare_files, settled, wait_until
 from recording_daemon import Relay
+from small_disk import small_disk_at
 
 from lanekit.slow.daemon_client import DaemonClient
 
@@ -51,14 +52,8 @@ def proxied(home: House, run_id: str, command: list[str], target: str) -> subpro
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 48 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(disk)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"needs root to mount a small disk: {mounted.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    with small_disk_at(tmp_path / "disk", "48m") as disk:
+        yield disk
 
 
 def written(tally: Path) -> int:

@@ -1,4 +1,4 @@
-"""Reading back: what was stored, byte for byte, by cursor, by agent, from indexes."""
+"""Reading back: what was stored, byte for byte, from any file and thread."""
 
 from __future__ import annotations
 
@@ -8,59 +8,28 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import apsw
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_batches import RUN, STREAM, a_step, episodes, events, steps
+from made_batches import RUN, STREAM, a_step, append_steps, episodes, events, steps
 
 from lanekit.errors import MissingExtra, RunNotFound, StoreError
 from lanekit.slow.batches import (
-    Kind,
     episodes_batch,
     events_batch,
     rows_to_steps,
-    steps_batch,
 )
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.commit_order import SELECT
 from lanekit.slow.store.records import RunState
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 NEWER = b"\xf8\x3f\x2a\xca\x3f\x03new"  # fields 1023 and 1017 of a version to come
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[TelemetrySQLiteStore]:
-    with TelemetrySQLiteStore.open(path) as opened:
-        opened.register_stream(RUN, STREAM, "worker", 42, "host", "/spool")
-        yield opened
-
-
-@pytest.fixture
-def reader(store: TelemetrySQLiteStore, path: Path) -> Iterator[RunStore]:
-    with RunStore.open(path) as opened:
-        yield opened
-
-
-def append_steps(store: TelemetrySQLiteStore, *made: pb.Step, stream_id: str = STREAM) -> None:
-    committed = store.register_stream(RUN, stream_id).steps
-    request = pb.PublishRunStepsRequest(
-        run_id=RUN, stream_id=stream_id, first_seq=committed + 1, steps=made
-    )
-    store.append([steps_batch(request)])
 
 
 # --- round trips ---------------------------------------------------------------------------------
@@ -139,43 +108,6 @@ def test_one_odd_value_never_keeps_the_others_from_being_read(
     assert [record.info for record in reader.episodes(RUN)] == [value]
     (event,) = reader.events(RUN)
     assert (event.payload, event.extra) == (value, {"extra": value})
-
-
-@pytest.mark.parametrize(
-    ("chosen", "error", "words"),
-    [
-        ({"agent": 3}, TypeError, "agent must be a name, or None for all; got 3"),
-        ({"worker": b"w"}, TypeError, "worker must be a name"),
-        ({"episode": "x"}, TypeError, "episode must be a whole number, got 'x'"),
-        ({"last": 1.5}, TypeError, "last must be a whole number"),
-        ({"after": None}, TypeError, "after must be a whole number"),
-        ({"episode": 2**63}, ValueError, "episode must be a 64-bit number"),
-        ({"limit": -1}, ValueError, "limit must not be negative"),
-    ],
-)
-def test_a_choice_that_makes_no_sense_is_named(
-    store: TelemetrySQLiteStore,
-    reader: RunStore,
-    chosen: dict[str, Any],
-    error: type[Exception],
-    words: str,
-) -> None:
-    append_steps(store, pb.Step())
-    with pytest.raises(error, match=words):
-        reader.steps(RUN, **chosen)
-
-
-def test_numbers_beyond_every_run_leave_nothing_or_everything(
-    store: TelemetrySQLiteStore, reader: RunStore
-) -> None:
-    append_steps(store, pb.Step(agent_id="a"), pb.Step(agent_id="b"))
-    for agent in (None, "a"):
-        assert len(reader.steps(RUN, agent=agent, after=10**30)) == 0
-        assert len(reader.steps(RUN, agent=agent, last=10**30)) == (1 if agent else 2)
-        assert len(reader.steps(RUN, agent=agent, limit=10**30)) == (1 if agent else 2)
-    assert len(reader.steps(RUN, episode=np.int64(0))) == 2
-    assert reader.step_columns(RUN, 2**64 - 1, 10)[1] == 2**64 - 1
-    assert reader.event_rows(RUN, 2**64 - 1, 10) == ([], 2**64 - 1)
 
 
 def test_without_a_path_the_daemons_usual_store_is_read(
@@ -279,111 +211,6 @@ def test_episodes_and_events_survive_a_round_trip(
     assert [(r.episode, r.seed, r.info) for r in found] == [(4, 0, {}), (0, None, None)]
 
 
-# --- by cursor -----------------------------------------------------------------------------------
-
-
-def interleaved(store: TelemetrySQLiteStore) -> list[tuple[str, int]]:
-    """Steps of three streams, in turn and several agents each; the order they were committed in."""
-    order: list[tuple[str, int]] = []
-    for turn in range(12):
-        stream = f"s{turn % 3}"
-        first = store.register_stream(RUN, stream).steps + 1
-        rows = 1 + turn * 7 % 11
-        store.append([steps(first, rows, stream_id=stream, agents=("a", "b", "c"))])
-        order += [(stream, seq) for seq in range(first, first + rows)]
-    return order
-
-
-@pytest.mark.parametrize("limit", [1, 2, 7, 1000])
-def test_a_cursor_walks_through_all_streams_without_gap_or_repeat(
-    store: TelemetrySQLiteStore, reader: RunStore, limit: int
-) -> None:
-    order = interleaved(store)
-    walked: list[tuple[str, int]] = []
-    cursor = 0
-    while True:
-        columns, after = reader.step_columns(RUN, cursor, limit)
-        if after == cursor:
-            break
-        walked += [
-            (columns.streams[index], seq)
-            for index, seq in zip(columns.stream_index, columns.seq, strict=True)
-        ]
-        cursor = after
-    assert walked == order
-    assert cursor == reader.counts(RUN).steps == len(order)
-    assert reader.step_columns(RUN, 10**12, 5) == (pb.StepColumns(), 10**12)
-
-
-def test_an_answer_ends_at_its_bytes_but_never_holds_nothing(
-    store: TelemetrySQLiteStore, reader: RunStore
-) -> None:
-    big = pb.Step(observation_json=b'"' + b"x" * 100_000 + b'"')
-    framed = pb.Step(frame=pb.Frame(width=200, height=200, channels=3, pixels=b"p" * 120_000))
-    append_steps(store, *[big] * 5, *[framed] * 5)
-    sizes = []
-    cursor = 0
-    while cursor < 10:
-        columns, cursor = reader.step_columns(RUN, cursor, 100, max_bytes=250_000)
-        sizes.append(columns.rows)
-    assert sizes == [2, 2, 2, 2, 2]
-    assert reader.step_columns(RUN, 0, 100, max_bytes=1)[0].rows == 1
-    without, cursor = reader.step_columns(RUN, 5, 100, frames=False, max_bytes=250_000)
-    assert (without.rows, len(without.frame), cursor) == (5, 0, 10)
-
-
-def test_reading_goes_on_while_another_thread_writes(
-    store: TelemetrySQLiteStore, reader: RunStore
-) -> None:
-    for stream in ("x", "y"):
-        store.register_stream(RUN, stream)
-    total = 6_000
-
-    def write() -> None:
-        for first in range(1, total // 2, 30):
-            store.append([steps(first, 30, stream_id=s, agents=("a", "b")) for s in ("x", "y")])
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    seen: dict[str, list[int]] = {"x": [], "y": []}
-    cursor = 0
-    while cursor < total:
-        columns, cursor = reader.step_columns(RUN, cursor, 512)
-        for index, seq in zip(columns.stream_index, columns.seq, strict=True):
-            seen[columns.streams[index]].append(seq)
-    writer.join()
-    assert seen == {stream: list(range(1, total // 2 + 1)) for stream in ("x", "y")}
-
-
-# --- by what is asked for ------------------------------------------------------------------------
-
-
-def test_filters_limits_and_cursors_agree_with_a_plain_filter(
-    store: TelemetrySQLiteStore, reader: RunStore
-) -> None:
-    interleaved(store)
-    everything = list(enumerate(reader.steps(RUN)))
-    for agent in (None, "a", "b", "nobody"):
-        for episode in (None, 0, 1, 99):
-            for after in (0, 1, 17, 60, 10**6):
-                fitting = [
-                    record
-                    for position, record in everything
-                    if agent in (None, record.agent_id)
-                    and episode in (None, record.episode)
-                    and position >= after
-                ]
-                asked = {"agent": agent, "episode": episode, "after": after}
-                assert list(reader.steps(RUN, **asked)) == fitting  # type: ignore[arg-type]
-                for count in (0, 1, 5, 1000):
-                    last = reader.steps(RUN, last=count, **asked)  # type: ignore[arg-type]
-                    first = reader.steps(RUN, limit=count, **asked)  # type: ignore[arg-type]
-                    assert list(last) == (fitting[-count:] if count else [])
-                    assert list(first) == fitting[:count]
-    assert len(reader.steps(RUN, worker="worker")) == len(everything)
-    assert len(reader.steps(RUN, worker="nobody")) == 0
-
-
 def test_columns_are_arrays_of_the_right_kind(
     store: TelemetrySQLiteStore, reader: RunStore
 ) -> None:
@@ -478,7 +305,7 @@ def test_a_run_that_is_not_there_is_named(store: TelemetrySQLiteStore, reader: R
             reader.steps(RUN, **wrong)  # type: ignore[arg-type]
 
 
-# --- files, threads, plans -----------------------------------------------------------------------
+# --- files and threads ----------------------------------------------------------------------------
 
 
 def test_a_store_that_is_not_there_is_named_and_not_made(path: Path) -> None:
@@ -545,82 +372,3 @@ def test_rows_that_are_missing_are_noticed(
     connection.close()
     with pytest.raises(StoreError, match=r"damaged.*integrity_check"):
         reader.steps(RUN)
-
-
-PLANS = [
-    (
-        "the last steps of an agent",
-        f"{SELECT[Kind.STEPS]} WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1000",
-    ),
-    (
-        "the steps of an agent's episode",
-        f"{SELECT[Kind.STEPS]} WHERE id BETWEEN ? AND ? AND episode = ? ORDER BY id",
-    ),
-    (
-        "the episode returns of a run",
-        "SELECT episode, episode_return FROM episodes WHERE id BETWEEN ? AND ? ORDER BY id",
-    ),
-    (
-        "the same in one statement",
-        "SELECT agent_id, episode, episode_return FROM tracks JOIN episodes"
-        " ON episodes.id BETWEEN track << 40 AND ((track + 1) << 40) - 1"
-        " WHERE run = (SELECT run FROM runs WHERE run_id = ?)",
-    ),
-    ("an agent's tracks", "SELECT track FROM tracks WHERE run = ? AND agent_id = ?"),
-    (
-        "the order of commits from a cursor on",
-        "SELECT position, stream, first_seq, rows FROM batches WHERE kind = ? AND run = ?"
-        " AND position >= ? ORDER BY position",
-    ),
-    ("a run by its id", "SELECT run, steps FROM runs WHERE run_id = ?"),
-    ("the runs that changed", "SELECT run FROM runs WHERE revision > ? ORDER BY revision"),
-    ("a stream by its id", "SELECT stream FROM streams WHERE run = ? AND stream_id = ?"),
-    ("the frames of a track", "SELECT id FROM frames WHERE id BETWEEN ? AND ? ORDER BY id"),
-]
-
-
-@pytest.mark.parametrize(("what", "query"), PLANS, ids=[what for what, _ in PLANS])
-def test_queries_are_answered_from_indexes(
-    store: TelemetrySQLiteStore, reader: RunStore, what: str, query: str
-) -> None:
-    plan = [
-        row[3]
-        for row in reader.connection().execute(
-            f"EXPLAIN QUERY PLAN {query}", (0,) * query.count("?")
-        )
-    ]
-    lines = [line for line in plan if not line.startswith("SCALAR SUBQUERY")]
-    assert lines
-    assert all(line.startswith("SEARCH") for line in lines), plan
-    assert not any("TEMP B-TREE" in line for line in plan), plan
-
-
-def test_every_query_that_is_really_made_uses_an_index(
-    store: TelemetrySQLiteStore, reader: RunStore
-) -> None:
-    """The statements themselves, caught on their way."""
-    interleaved(store)
-    store.append([episodes(1, 3), events(1, ("run_started", b""))])
-    made: set[str] = set()
-    connection = reader.connection()
-    connection.set_exec_trace(lambda _cursor, sql, _bindings: made.add(sql) or True)
-    reader.steps(RUN, agent="a", last=1000)
-    reader.steps(RUN, agent="a", episode=1)
-    reader.steps(RUN, last=5)
-    reader.episodes(RUN)
-    reader.episodes(RUN, agent="agent")
-    reader.events(RUN, last=3)
-    reader.frames(RUN, episode=1)
-    reader.step_columns(RUN, 3, 7)
-    reader.run(RUN)
-    reader.agents(RUN)
-    connection.set_exec_trace(None)
-    assert len(made) > 10
-    for sql in made:
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", can_null(sql))]
-        assert not any(line.startswith("SCAN") for line in plan), (sql, plan)
-
-
-def can_null(sql: str) -> tuple[None, ...]:
-    numbered = [int(piece[0]) for piece in sql.split("?")[1:] if piece[:1].isdigit()]
-    return (None,) * (max(numbered) if numbered else sql.count("?"))

@@ -7,14 +7,14 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from proxy_process import wait_until
-from recording_daemon import RecordingDaemon, Relay, step_line
+from recording_daemon import RecordingDaemon, Relay, actions, step_line
 
 from lanekit.slow.endpoint import open_channel
 from lanekit.slow.limits import MAX_MESSAGE_BYTES, SEND_BATCH_BYTES, SEND_BATCH_ROWS
@@ -22,12 +22,6 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending import daemon_link
 from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
 from lanekit.slow.sending.spool import Spool
-
-
-@pytest.fixture
-def recorder(short_directory: Path) -> Iterator[RecordingDaemon]:
-    with RecordingDaemon(short_directory) as daemon:
-        yield daemon
 
 
 class Rig:
@@ -59,10 +53,6 @@ class Rig:
 @pytest.fixture
 def make_rig(short_directory: Path, recorder: RecordingDaemon) -> Callable[..., Rig]:
     return lambda target=None, **options: Rig(short_directory, target or recorder.target, **options)
-
-
-def actions(daemon: RecordingDaemon) -> list[int]:
-    return [json.loads(step.action_json) for step in daemon.rows()]
 
 
 def test_batches_are_full_under_load_and_small_ones_do_not_wait_long(

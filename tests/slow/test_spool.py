@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk_at
 
 from lanekit.errors import InvalidEvent, SpoolInUse, TelemetryError
 from lanekit.slow.sending import journal as journal_module
@@ -40,13 +41,8 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of half a MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk_at(tmp_path / "disk", "512k") as disk:
+        yield disk
 
 
 @pytest.mark.usefixtures("small_segments")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -33,18 +32,6 @@ from lanekit.slow.store.sqlite_store import (
     StreamCommitted,
     TelemetrySQLiteStore,
 )
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[TelemetrySQLiteStore]:
-    with TelemetrySQLiteStore.open(path) as opened:
-        opened.register_stream(RUN, STREAM, "worker")
-        yield opened
 
 
 def actions(path: Path, run_id: str = RUN) -> list[tuple[str, int, bytes | None]]:
@@ -254,6 +241,22 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(path: Path) -> N
     connection.close()
 
 
+def test_a_store_of_the_first_version_is_brought_up_to_date_and_goes_on(path: Path) -> None:
+    with TelemetrySQLiteStore.open(path) as store:
+        store.register_stream(RUN, STREAM, "worker")
+        store.append([steps(1, 5)])
+    connection = apsw.Connection(str(path))
+    connection.execute("ALTER TABLE tracks DROP COLUMN episodes_in_order; PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(StoreError, match=r"version 1.*lanekit daemon"):
+        RunStore.open(path)
+    with TelemetrySQLiteStore.open(path) as store:
+        store.append([steps(6, 5)])
+    assert [seq for _, seq, _ in actions(path)] == list(range(1, 11))
+    with RunStore.open(path) as reader:
+        assert len(reader.steps(RUN, episode=0)) == 9
+
+
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     TelemetrySQLiteStore.open(path).close()
 
@@ -443,13 +446,15 @@ def test_an_event_that_is_resent_is_not_interpreted_again(store: TelemetrySQLite
     assert store.run(RUN).state == pb.RUN_STATE_RUNNING
 
 
-def test_every_change_of_a_run_has_a_revision(store: TelemetrySQLiteStore) -> None:
+def test_every_change_of_a_run_has_a_revision(
+    store: TelemetrySQLiteStore, reader: RunStore
+) -> None:
     store.create_run("second")
     seen = max(run.revision for run in store.runs())
 
     def changed() -> list[str]:
         nonlocal seen
-        runs = store.runs_after(seen)
+        runs = reader.run_messages(seen)
         seen = max([seen, *(run.revision for run in runs)])
         return [run.run_id for run in runs]
 

@@ -10,7 +10,7 @@ from lanekit.cli.ls import Row, human_size, list_segments, printable
 from lanekit.segments import check_orphan, reclaim_segment
 
 NAME = "clean"
-HELP = "Remove segments whose owner is dead; nothing else, unless forced by name."
+HELP = "remove segments of dead owners; others only if forced by name"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

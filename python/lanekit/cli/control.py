@@ -8,7 +8,7 @@ import sys
 from lanekit.cli.connection import add_connection_arguments, connect
 
 NAME = "control"
-HELP = "Ask a run's workers to pause, resume or stop; or cancel the run by signal."
+HELP = "ask a run's workers to pause, resume or stop; or cancel it"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

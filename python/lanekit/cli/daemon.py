@@ -10,7 +10,7 @@ from pathlib import Path
 from lanekit.cli.connection import missing_slow
 
 NAME = "daemon"
-HELP = "Serve runs and their telemetry over gRPC: a Unix socket, and TCP on request."
+HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

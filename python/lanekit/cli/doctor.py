@@ -21,9 +21,10 @@ from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, LanekitError
 from lanekit._core import platform_info
 from lanekit.cli.ls import human_size, list_segments
 from lanekit.segments import shared_memory_space
+from lanekit.viewer.qt_platform import candidates, obstacle_to_windows
 
 NAME = "doctor"
-HELP = "Check this machine: atomics, futex, shared memory, Python build, extras, Qt platform."
+HELP = "check this machine: atomics, shared memory, Python, extras, Qt"
 
 State = Literal["ok", "note", "fail"]
 
@@ -207,27 +208,13 @@ def is_installed(distribution: str) -> bool:
 
 def check_qt() -> Finding:
     """Where a window would open."""
-    if not is_installed("PyQt6"):
-        return Finding(
-            "qt platform",
-            "note",
-            "PyQt6 is not installed",
-            "nothing to do: `lanekit view RUN` shows runs in the terminal",
-        )
-    qt = version("PyQt6")
-    chosen = os.environ.get("QT_QPA_PLATFORM")
-    if chosen:
-        return Finding("qt platform", "ok", f"PyQt6 {qt}, QT_QPA_PLATFORM={chosen}")
-    if os.environ.get("WAYLAND_DISPLAY"):
-        return Finding("qt platform", "ok", f"PyQt6 {qt}, wayland")
-    if os.environ.get("DISPLAY"):
-        return Finding("qt platform", "ok", f"PyQt6 {qt}, xcb on {os.environ['DISPLAY']}")
-    return Finding(
-        "qt platform",
-        "note",
-        f"PyQt6 {qt}, but no screen (neither DISPLAY nor WAYLAND_DISPLAY is set)",
-        "`lanekit view RUN` shows the run in the terminal",
-    )
+    obstacle = obstacle_to_windows(os.environ)
+    if obstacle is None:
+        chosen = candidates(os.environ)[0]
+        return Finding("qt platform", "ok", f"PyQt6 {version('PyQt6')}, {chosen}")
+    instead = "`lanekit view RUN` shows runs in the terminal"
+    remedy = f"{obstacle.remedy}; until then {instead}" if obstacle.remedy else instead
+    return Finding("qt platform", "note", obstacle.found, remedy)
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (

@@ -16,9 +16,7 @@ from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
 
 NAME = "ls"
-HELP = (
-    "List the lanes of this machine: run, geometry, size, owner, frames, viewers, rendering, age."
-)
+HELP = "list lanes: run, geometry, size, owner, frames, viewers, age"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

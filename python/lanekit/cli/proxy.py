@@ -9,7 +9,7 @@ from lanekit.cli.connection import add_connection_arguments, missing_slow
 from lanekit.errors import TelemetryError
 
 NAME = "proxy"
-HELP = "Run a worker (or read lines from stdin) and publish the telemetry it prints."
+HELP = "run a worker (or read stdin) and publish the telemetry it prints"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

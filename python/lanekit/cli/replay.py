@@ -17,13 +17,13 @@ from lanekit.cli.quantities import clock, number
 from lanekit.cli.store_argument import add_store_argument, find_run, open_store
 from lanekit.cli.view import non_empty
 from lanekit.errors import TelemetryError
-from lanekit.viewer.quit_signals import QuitSignals
+from lanekit.viewer.terminal.quit_signals import QuitSignals
 
 if TYPE_CHECKING:
     from lanekit.slow.replay.player import Replay
 
 NAME = "replay"
-HELP = "publish a recorded run's frames and numbers on the fast lane, at recorded speed"
+HELP = "publish a recorded run's frames and numbers on the fast lane"
 
 _KEYS = "space pause · ←/→ 5 s · ,/. one frame · -/+ speed · q quit"
 _TICK = 0.1

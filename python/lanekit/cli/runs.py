@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanekit.slow.store.run_store import RunStore
 
 NAME = "runs"
-HELP = "list the recorded runs: state, age, duration, steps, episodes, return"
+HELP = "list recorded runs: state, age, time, steps, episodes, return"
 
 RECENT_EPISODES = 10
 """Episodes whose mean return a listing shows."""

@@ -16,22 +16,20 @@ from lanekit.cli.ls import printable
 from lanekit.cli.quantities import ago, duration, json_document, moment, number
 from lanekit.cli.runs import STATE_COLOURS, exit_words, run_json, run_seconds
 from lanekit.cli.store_argument import add_store_argument, find_run, open_store
-from lanekit.viewer.sparkline import sparkline
+from lanekit.viewer.terminal.sparkline import sparkline
 
 if TYPE_CHECKING:
     from lanekit.slow.store.records import EventRecord, RunRecord, WorkerRecord
     from lanekit.slow.store.run_store import RunStore
 
 NAME = "show"
-HELP = "show one run: state, counts, each agent's returns, its log, its workers"
+HELP = "show a run: state, counts, agents' returns, its log, its workers"
 
 RECENT = 1000
 """Episodes of an agent that are looked at."""
 EVENTS = 10
 """Entries of the log that are shown."""
 _POINTS = 32
-_DAEMON_STREAM = "daemon"
-"""The stream of the daemon's own events; no worker can have it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             document = run_json(store, record) | {
                 "agents": [agent.to_json() for agent in agents],
                 "last_events": [_event_json(event) for event in events],
-                "workers": [_worker_json(worker) for worker in senders(record)],
+                "workers": [_worker_json(worker) for worker in record.senders],
                 "reject_files": reject_files(record) if record.rejected_lines else [],
             }
             print(json_document(document))
@@ -100,14 +98,9 @@ def last_events(store: RunStore, record: RunRecord) -> list[EventRecord]:
     return [event for event in recent if event.name != "heartbeat"][-EVENTS:]
 
 
-def senders(record: RunRecord) -> list[WorkerRecord]:
-    """Return the run's workers, without the daemon, which writes into the log of every run."""
-    return [worker for worker in record.workers if worker.stream_id != _DAEMON_STREAM]
-
-
 def reject_files(record: RunRecord) -> list[str]:
     """Return the files in which the workers' proxies keep the lines that could not be stored."""
-    spools = dict.fromkeys(worker.spool_directory for worker in senders(record))
+    spools = dict.fromkeys(worker.spool_directory for worker in record.senders)
     return [os.path.join(spool, "rejects.jsonl") for spool in spools if spool]
 
 
@@ -126,7 +119,7 @@ def _text(record: RunRecord, agents: list[AgentReturns], events: list[EventRecor
         lines += ["", *_agents(agents, paint)]
     if events:
         lines += ["", *_events(record, events, paint)]
-    if senders(record):
+    if record.senders:
         lines += ["", *_workers(record, paint)]
     return lines
 
@@ -221,7 +214,7 @@ def _workers(record: RunRecord, paint: Paint) -> list[str]:
             ago(worker.last_seen_ns),
             printable(worker.spool_directory, 200) or "-",
         ]
-        for worker in senders(record)
+        for worker in record.senders
     ]
     return columns(rows, right={1})
 

@@ -28,10 +28,10 @@ from lanekit.stress.plan import (
 from lanekit.stress.progress import Progress
 from lanekit.stress.session import Session
 from lanekit.stress.verdict import Counts, Verdict
-from lanekit.viewer.quit_signals import QuitSignals
+from lanekit.viewer.terminal.quit_signals import QuitSignals
 
 NAME = "stress"
-HELP = "check the lanes' memory ordering on this machine: self-checking frames, pinned cores"
+HELP = "check memory ordering here: self-checking frames, pinned cores"
 
 DEFAULT_SECONDS = 20.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lanekit.cli.connection import add_connection_arguments, connect
 
 NAME = "submit"
-HELP = "Start a worker under the daemon's care; what it prints is the run's telemetry."
+HELP = "start a worker under the daemon's care; its prints are telemetry"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

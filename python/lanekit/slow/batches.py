@@ -11,6 +11,8 @@ import enum
 import itertools
 import math
 import re
+import secrets
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -79,6 +81,12 @@ def check_run_id(text: str) -> str:
             f" digit; got {_shortened(text)}"
         )
     return text
+
+
+def new_run_id(name: str = "run") -> str:
+    """Return an id for a new run: what it is about, when it was made, and a little chance."""
+    about = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:64] or "run"
+    return f"{about}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def check_stream_id(text: str) -> str:

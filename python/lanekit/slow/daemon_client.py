@@ -13,7 +13,7 @@ import grpc
 
 from lanekit import errors
 from lanekit.slow.endpoint import default_socket, open_channel, parse_target, token_metadata
-from lanekit.slow.limits import CANCEL_GRACE
+from lanekit.slow.limits import CANCEL_GRACE, MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 
@@ -207,6 +207,12 @@ class DaemonClient:
         if code is grpc.StatusCode.UNAVAILABLE and not is_answer(error):
             raise errors.DaemonUnavailable(
                 f"no daemon answers at {self.target}{self._remedy(error, details)}", code.name
+            ) from error
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not is_answer(error):
+            raise errors.DaemonError(
+                f"the daemon at {self.target} takes and gives messages of at most"
+                f" {MAX_MESSAGE_BYTES // 2**20} MiB ({details}); ask for less at once",
+                code.name,
             ) from error
         kind = errors.DaemonError
         if code is grpc.StatusCode.UNAVAILABLE:

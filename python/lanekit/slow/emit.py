@@ -36,6 +36,7 @@ __all__ = [
     "Emitter",
     "episode",
     "event",
+    "expect_other_processes",
     "heartbeat",
     "run_completed",
     "run_failed",
@@ -54,7 +55,7 @@ class Emitter:
     def __init__(self, stream: TextIO | None = None, *, shared: bool = False) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._shared = shared
+        self._shared = shared or _others_are_expected
         _EMITTERS.add(self)
 
     def step(
@@ -273,6 +274,7 @@ def _finite(value: Any) -> Any:
 
 
 _EMITTERS: weakref.WeakSet[Emitter] = weakref.WeakSet()
+_others_are_expected = False
 _held: list[Emitter] = []
 
 
@@ -291,6 +293,14 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def expect_other_processes() -> None:
+    """Keep long lines whole although processes not forked off from this one write into its pipe."""
+    global _others_are_expected
+    _others_are_expected = True
+    for emitter in list(_EMITTERS):
+        emitter._shared = True
 
 
 def telemetry_of_this_run() -> Emitter | None:

@@ -196,7 +196,7 @@ class Subscription:
         if self._notify is not None:
             try:
                 self._notify()
-            except Exception:
+            except Exception:  # one subscriber's fault must not reach the publisher
                 log.exception("subscriber %s failed and was closed", self.name)
                 self.close()
 

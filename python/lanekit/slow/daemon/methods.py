@@ -129,6 +129,7 @@ class Methods:
                 # Nobody is there any more to write to: the call was cancelled, or its peer died.
                 return await context.abort(grpc.StatusCode.CANCELLED)
             except Exception as error:
+                # The one place where errors become answers; what is not foreseen is logged.
                 code = status_code(error)
                 if code is None:
                     logger.exception("%s failed", name)

@@ -12,9 +12,7 @@ from lanekit import errors
 from lanekit.slow.batches import events_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.db_sink import TelemetryDBSink
-
-DAEMON_STREAM = "daemon"
-"""The stream of the daemon's own events in each run."""
+from lanekit.slow.store.life_cycle import DAEMON_STREAM
 
 
 class OwnEvents:

@@ -157,7 +157,7 @@ class PublishCall:
                 future = await publishing.submit(batch)
                 self._pending += 1
                 publishing.watch(self, future)
-        except Exception as error:
+        except Exception as error:  # whatever it is: the call ends with it, and tells the sender
             self.end(error)
         else:
             self.end(None)

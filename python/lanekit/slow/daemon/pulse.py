@@ -38,7 +38,8 @@ class Pulse:
         self._stopped = asyncio.Event()
         self._dropped = 0
         self._ticking = self._loop.call_later(TICK, self._tick)
-        self._subscription = bus.subscribe(
+        # What a full queue loses is no loss: everybody is woken then, and looks at the store.
+        self._subscription = bus.subscribe_ui(
             {
                 Topic.STEP_APPENDED,
                 Topic.EPISODE_FINALIZED,
@@ -47,6 +48,7 @@ class Pulse:
                 Topic.RUN_CHANGED,
             },
             notify=self._notify,
+            name="the viewers' pulse",
         )
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import time
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import grpc
 import msgspec
 
 from lanekit.errors import RunNotFound
-from lanekit.slow.batches import check_run_id, check_worker_id
+from lanekit.slow.batches import check_run_id, check_worker_id, new_run_id
 from lanekit.slow.daemon.methods import Context, Method, Refusal
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended
@@ -186,7 +185,7 @@ def worker_request(request: Any) -> WorkerRequest:
     def refuse(message: str) -> Refusal:
         return Refusal(grpc.StatusCode.INVALID_ARGUMENT, message)
 
-    run_id = request.run_id or time.strftime("run-%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+    run_id = request.run_id or new_run_id()
     check_run_id(run_id)
     check_worker_id(request.worker_id)
     command = tuple(request.command)

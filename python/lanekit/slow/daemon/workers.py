@@ -13,13 +13,13 @@ import grpc
 from lanekit import errors
 from lanekit.slow.batches import check_run_id, check_stream_id, check_worker_id
 from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed
-from lanekit.slow.daemon.own_events import DAEMON_STREAM
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended, state_word
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.life_cycle import DAEMON_STREAM
 
 MAX_INTEGER = 2**63 - 1
 """The largest number that SQLite takes."""
@@ -191,7 +191,7 @@ class HeartbeatCall:
                 elif touched.done():  # else the store is stalled: one more of the same is no use
                     touched = self._touch(request)
                 await self._write(pb.HeartbeatResponse())
-        except Exception as error:
+        except Exception as error:  # whatever it is: the call ends with it, and tells the worker
             self.end(error)
         else:
             self.end(None)
@@ -209,7 +209,7 @@ class HeartbeatCall:
                         self._sent = command.command_id
                     await news.wait()
             self.end(Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down"))
-        except Exception as error:
+        except Exception as error:  # as in _read: nobody awaits this task to hear of it
             self.end(error)
 
     async def _write(self, response: pb.HeartbeatResponse) -> None:

@@ -81,7 +81,7 @@ class TelemetryService:
             for sink in sinks:
                 try:
                     sink.sink.close()
-                except Exception as error:
+                except Exception as error:  # any sink's, of anybody's making: the others go on
                     sink.last_error = _words(error)
                     sink.failed += getattr(error, "records", 0)
                     _log.error("%s could not finish: %s", sink.name, sink.last_error)
@@ -98,7 +98,7 @@ class TelemetryService:
     def _hand_over(self, sink: _Sink, record: Record) -> bool:
         try:
             sink.sink.record(record)
-        except Exception as error:
+        except Exception as error:  # any sink's, of anybody's making: the others go on
             sink.failed += 1
             sink.last_error = _words(error)
             if not sink.failing:

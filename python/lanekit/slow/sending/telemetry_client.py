@@ -147,6 +147,6 @@ class TelemetryClient(Emitter):
         if self._on_control is not None:
             try:
                 self._on_control(taken)
-            except Exception as error:
+            except Exception as error:  # the user's code: it must not end the heartbeat
                 self._report(f"on_control failed: {type(error).__name__}: {error}")
         return True

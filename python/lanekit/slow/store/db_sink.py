@@ -350,7 +350,7 @@ class TelemetryDBSink:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:
+            except Exception:  # somebody else's code must not end the writer thread
                 log.exception("a callback for room in the store's queue failed")
         for (batch, _), answer in zip(group, answers, strict=True):
             if isinstance(answer, Committed) and answer.rows:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import apsw
 import msgspec
 
-from lanekit.errors import InvalidEvent, RunNotFound
+from lanekit.errors import RunNotFound
 from lanekit.slow.batches import Kind
-from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL, MAX_TRACK
+from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL
 from lanekit.slow.store.life_cycle import StateChange
 from lanekit.slow.store.store_file import roll_back, store_errors
 
@@ -61,6 +61,8 @@ class StreamEntry:
     state: str
     committed: dict[Kind, int]
     tracks: dict[tuple[str, str], int] = field(default_factory=dict)
+    newest_episodes: dict[int, int | None] = field(default_factory=dict)
+    """The episode of each track's last step; None: its steps are not in their order."""
 
 
 class Ledger:
@@ -200,37 +202,6 @@ class Ledger:
             "UPDATE runs SET revision = ? WHERE run = ?", (self.next_revision(), run.run)
         )
         self.changes.append(RunChange(run_id, old_state or run.state, run.state))
-
-    def track_finder(self, stream: StreamEntry) -> Callable[[str, str], int]:
-        """What gives the number of a worker's and an agent's track in `stream`, made when new."""
-
-        def track_of(worker_id: str, agent_id: str) -> int:
-            key = (worker_id, agent_id)
-            track = stream.tracks.get(key)
-            if track is None:
-                track = stream.tracks[key] = self._make_track(stream, worker_id, agent_id)
-            return track
-
-        return track_of
-
-    def _make_track(self, stream: StreamEntry, worker_id: str, agent_id: str) -> int:
-        key = (stream.stream, worker_id, agent_id)
-        find = "SELECT track FROM tracks WHERE stream = ? AND worker_id = ? AND agent_id = ?"
-        connection = self.connection
-        track = connection.execute(find, key).get
-        if track is None:
-            connection.execute(
-                "INSERT INTO tracks (run, stream, worker_id, agent_id) VALUES (?, ?, ?, ?)",
-                (stream.run.run, *key),
-            )
-            track = connection.last_insert_rowid()
-        if track > MAX_TRACK:
-            raise InvalidEvent(
-                f"{self.path} keeps apart at most {MAX_TRACK} agents of all its workers, and one"
-                f" more came ({worker_id!r}, {agent_id!r}); name agents, not single events, or use"
-                " another --store"
-            )
-        return int(track)
 
     def append_order(
         self, run: RunEntry, kind: Kind, stream: int, first_seq: int, rows: int

@@ -20,6 +20,8 @@ TERMINAL = frozenset({"completed", "failed", "cancelled", "lost"})
 """States of a run that has ended."""
 OPEN, SILENT, ASIDE = "open", "silent", "aside"
 """States of a stream, beside completed, failed and lost: see the schema."""
+DAEMON_STREAM = "daemon"
+"""The stream of the daemon's own events in each run; no worker can have it."""
 
 _CONTROLLED = {"pause": "paused", "resume": "running"}
 _ENDINGS = frozenset({"run_completed", "run_failed", "worker_exited"})

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.life_cycle import TERMINAL
+from lanekit.slow.store.life_cycle import DAEMON_STREAM, TERMINAL
 from lanekit.slow.store.run_rows import state_name
 
 
@@ -101,6 +101,11 @@ class RunRecord:
             ),
             revision=run.revision,
         )
+
+    @property
+    def senders(self) -> list[WorkerRecord]:
+        """Its workers without the daemon, which writes into the log of every run."""
+        return [worker for worker in self.workers if worker.stream_id != DAEMON_STREAM]
 
     @property
     def config(self) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import apsw
 
@@ -16,8 +17,16 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 TRACK_SHIFT = 40
 """An event's id is its track's number, shifted by this, and its number within the stream."""
 
-TrackOf = Callable[[str, str], int]
-"""The number of the track of a worker and an agent, within the batch's stream."""
+
+class Tracks(Protocol):
+    """The tracks of the batch's stream."""
+
+    def find(self, worker_id: str, agent_id: str) -> int:
+        """The number of a worker's and an agent's track."""
+
+    def note_episodes(self, track: int, episodes: Sequence[int]) -> None:
+        """Hear of the episodes of a track's next steps, of which there is at least one."""
+
 
 # Each statement that is run lets go of the interpreter's lock, and a busy thread may then keep it
 # for milliseconds. So a statement takes many rows, where there are as many: these numbers in turn.
@@ -32,14 +41,15 @@ _EPISODE_FIELDS = [field.name for field in pb.Episode.DESCRIPTOR.fields]
 _EVENT_FIELDS = [field.name for field in pb.RunEvent.DESCRIPTOR.fields]
 
 
-def insert_steps(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: TrackOf) -> None:
+def insert_steps(cursor: apsw.Cursor, batch: Batch, skip: int, tracks: Tracks) -> None:
     """Store the rows of `batch` behind its first `skip`."""
     columns = batch.content
     assert isinstance(columns, pb.StepColumns)
-    ids = _step_ids(columns, batch.first_seq, track_of)
+    ids = _step_ids(columns, batch.first_seq, tracks)
+    episodes = list(columns.episode)
     by_name: dict[str, Iterable[Any]] = {
         "id": ids,
-        "episode": list(columns.episode) or itertools.repeat(0),
+        "episode": episodes or itertools.repeat(0),
         "step": list(columns.step) or itertools.repeat(0),
         # SQLite stores NaN, an absent reward, as NULL.
         "reward": list(columns.reward) or itertools.repeat(None),
@@ -59,9 +69,12 @@ def insert_steps(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: TrackOf
     rows: Iterable[tuple[Any, ...]] = zip(*given.values(), strict=False)
     if skip:
         rows = itertools.islice(rows, skip, None)
-    if not isinstance(ids, range):
+    if isinstance(ids, range):
+        tracks.note_episodes(ids[0] >> TRACK_SHIFT, episodes[skip:] or [0])
+    else:
         # Track by track: neighbours in the file are then written one after the other.
         rows = sorted(rows, key=operator.itemgetter(0))
+        _note_episodes(rows, tracks)
     _insert_many(cursor, tuple(given), tuple(itertools.chain.from_iterable(rows)))
     if columns.frame_row:
         cursor.executemany(
@@ -72,6 +85,17 @@ def insert_steps(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: TrackOf
                 if row >= skip
             ),
         )
+
+
+def _note_episodes(rows: Sequence[tuple[Any, ...]], tracks: Tracks) -> None:
+    """Tell of the episodes of rows that lie track by track."""
+    episodes = list(map(operator.itemgetter(1), rows))
+    start = 0
+    while start < len(rows):
+        track = rows[start][0] >> TRACK_SHIFT
+        stop = bisect.bisect_left(rows, ((track + 1) << TRACK_SHIFT,), start)
+        tracks.note_episodes(track, episodes[start:stop])
+        start = stop
 
 
 def _insert_many(cursor: apsw.Cursor, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
@@ -103,14 +127,14 @@ def _dense(rows: Sequence[int], values: Iterable[Any], length: int) -> list[Any]
     return column
 
 
-def _step_ids(columns: pb.StepColumns, first_seq: int, track_of: TrackOf) -> Sequence[int]:
+def _step_ids(columns: pb.StepColumns, first_seq: int, tracks: Tracks) -> Sequence[int]:
     names, rows = list(columns.names), columns.rows
     workers, agents = list(columns.worker_index), list(columns.agent_index)
     # Most batches are of one worker and one agent: their ids are a range.
     if _is_constant(workers) and _is_constant(agents):
         worker = names[workers[0]] if workers else ""
         agent = names[agents[0]] if agents else ""
-        first_id = (track_of(worker, agent) << TRACK_SHIFT) + first_seq
+        first_id = (tracks.find(worker, agent) << TRACK_SHIFT) + first_seq
         return range(first_id, first_id + rows)
     # An index that is not there stands for the empty name.
     names.append("")
@@ -122,7 +146,7 @@ def _step_ids(columns: pb.StepColumns, first_seq: int, track_of: TrackOf) -> Seq
         for worker, agent in zip(workers or unnamed, agents or unnamed, strict=True)
     ]
     first_ids = {
-        pair: track_of(names[pair // count], names[pair % count]) << TRACK_SHIFT
+        pair: tracks.find(names[pair // count], names[pair % count]) << TRACK_SHIFT
         for pair in set(pairs)
     }
     return [first_ids[pair] + seq for seq, pair in enumerate(pairs, first_seq)]
@@ -137,14 +161,14 @@ def _texts(column: Sequence[bytes]) -> list[bytes | None]:
     return [text or None for text in texts] if b"" in texts else texts
 
 
-def insert_episodes(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: TrackOf) -> None:
+def insert_episodes(cursor: apsw.Cursor, batch: Batch, skip: int, tracks: Tracks) -> None:
     """Store the rows of `batch` behind its first `skip`."""
     rows = cast(list[pb.Episode], batch.content)
     cursor.executemany(
         _INSERT_EPISODE,
         (
             (
-                (track_of(row.worker_id, row.agent_id) << TRACK_SHIFT) + seq,
+                (tracks.find(row.worker_id, row.agent_id) << TRACK_SHIFT) + seq,
                 row.episode,
                 row.episode_return if row.HasField("episode_return") else None,
                 row.length,
@@ -161,14 +185,14 @@ def insert_episodes(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: Trac
     )
 
 
-def insert_events(cursor: apsw.Cursor, batch: Batch, skip: int, track_of: TrackOf) -> None:
+def insert_events(cursor: apsw.Cursor, batch: Batch, skip: int, tracks: Tracks) -> None:
     """Store the rows of `batch` behind its first `skip`."""
     rows = cast(list[pb.RunEvent], batch.content)
     cursor.executemany(
         _INSERT_EVENT,
         (
             (
-                (track_of(row.worker_id, "") << TRACK_SHIFT) + seq,
+                (tracks.find(row.worker_id, "") << TRACK_SHIFT) + seq,
                 row.name,
                 row.wall_time_ns,
                 row.payload_json or None,

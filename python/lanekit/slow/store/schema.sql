@@ -50,6 +50,8 @@ CREATE TABLE streams (
     UNIQUE (run, stream_id)
 );
 
+-- Version 2 adds `episodes_in_order`. 1: the episodes of the track's steps never fall, so one of
+-- them is found by halving. 0: they do, or the track is older than this column.
 CREATE TABLE tracks (
     track INTEGER PRIMARY KEY,
     run INTEGER NOT NULL REFERENCES runs,

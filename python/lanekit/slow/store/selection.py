@@ -1,8 +1,9 @@
 """Some of a run's rows: those of an agent, a worker, an episode; the last, or from a cursor on.
 
 Without a filter the order of commits leads; with one, each track it leaves is a range of ids. So
-rows of an agent or a worker are found by their ids. Those of an episode are not: nothing says that
-episodes come in order, so all rows of the tracks that are left are looked at.
+rows of an agent or a worker are found by their ids. Those of an episode are found by halving, where
+the writer saw that the episodes of a track's steps never fall. Where they did, and in the table of
+episodes, which is short, all rows of the tracks that are left are looked at.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from lanekit.slow.store.results import Row
 from lanekit.slow.store.row_inserts import TRACK_SHIFT
 
 _BEYOND = 2**63
+_FEW = 64
+"""Rows that are looked at rather than halved once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def id_ranges(
         firsts = first_seqs_after(
             read_windows(connection, kind, run, 0, chosen.after), chosen.after
         )
-    return [
+    ranges = [
         (
             (track << TRACK_SHIFT) + firsts.get(tracks.streams[track], 0),
             (track << TRACK_SHIFT) + SEQ_MASK,
@@ -132,6 +135,40 @@ def id_ranges(
         for track, name in sorted(tracks.names.items())
         if chosen.agent in (None, name.agent_id) and chosen.worker in (None, name.worker_id)
     ]
+    if kind is Kind.STEPS and chosen.episode is not None:
+        return [_around(connection, chosen.episode, *bounds) for bounds in ranges]
+    return ranges
+
+
+def _around(connection: apsw.Connection, episode: int, first: int, last: int) -> tuple[int, int]:
+    """The part of one track's range of steps that holds all of an episode, and little else."""
+    # In one statement, hence of one moment: the order is that of the rows up to the newest.
+    row = connection.execute(
+        "SELECT episodes_in_order, (SELECT max(id) FROM steps WHERE id BETWEEN ?1 AND ?2)"
+        " FROM tracks WHERE track = ?3",
+        (first, last, first >> TRACK_SHIFT),
+    ).fetchone()
+    if row is None or not row[0] or row[1] is None:
+        return first, last
+    newest = row[1]
+    start, _ = _halved(connection, first, newest, episode)
+    _, stop = _halved(connection, start, newest, episode + 1)
+    return start, stop
+
+
+def _halved(connection: apsw.Connection, first: int, last: int, episode: int) -> tuple[int, int]:
+    """Few ids of steps in order: before them are lower episodes, behind them `episode` or more."""
+    while last - first > _FEW:
+        middle = (first + last) // 2
+        found = connection.execute(
+            "SELECT id, episode FROM steps WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1",
+            (middle, last),
+        ).fetchone()
+        if found is not None and found[1] < episode:
+            first = found[0] + 1
+        else:
+            last = middle
+    return first, last
 
 
 def _narrowed(

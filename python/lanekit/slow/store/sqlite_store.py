@@ -37,6 +37,7 @@ from lanekit.slow.store.store_file import (
     open_for_writing,
     store_errors,
 )
+from lanekit.slow.store.stream_tracks import StreamTracks
 
 __all__ = [
     "MIGRATIONS",
@@ -173,7 +174,7 @@ class TelemetrySQLiteStore:
         rows = batch.rows - skip
         if rows <= 0:
             return Committed(committed, position, 0)
-        _INSERTS[kind](self._cursor, batch, skip, self._ledger.track_finder(stream))
+        _INSERTS[kind](self._cursor, batch, skip, StreamTracks(self._ledger, stream))
         self._ledger.append_order(run, kind, stream.stream, batch.first_seq + skip, rows)
         run.rows[kind] += rows
         stream.committed[kind] += rows
@@ -353,13 +354,6 @@ class TelemetrySQLiteStore:
         with store_errors(self.path):
             return select_runs(
                 self._connection, f"{where}ORDER BY run DESC LIMIT ?", (limit if limit else -1,)
-            )
-
-    def runs_after(self, revision: int) -> list[pb.Run]:
-        """The runs that changed since `revision`, the latest change last."""
-        with store_errors(self.path):
-            return select_runs(
-                self._connection, "WHERE revision > ? ORDER BY revision", (revision,)
             )
 
     def take_changes(self) -> list[RunChange]:

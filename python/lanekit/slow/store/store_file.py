@@ -28,7 +28,12 @@ def _create(connection: apsw.Connection) -> None:
     connection.pragma("application_id", APPLICATION_ID)
 
 
-MIGRATIONS: list[Migration] = [_create]
+def _note_order_of_episodes(connection: apsw.Connection) -> None:
+    # Of the tracks there are it is not known, and finding out would mean to read every step.
+    connection.execute("ALTER TABLE tracks ADD COLUMN episodes_in_order INTEGER NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: list[Migration] = [_create, _note_order_of_episodes]
 """Step i takes a file from version i to i + 1; the first makes a new one. Only ever appended to."""
 
 
