@@ -91,7 +91,10 @@ def test_the_core_knows_nothing_of_python(root: Path) -> None:
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
     | {"pyarrow", "tensorboard", "wandb"},
-    "integrations": {"gymnasium", "pettingzoo", "pygame"},
+    "integrations": {"gymnasium", "pettingzoo", "pygame"}
+    | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
+    | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},
+    "viewer": {"PyQt6", "av"},
 }
 
 
@@ -106,7 +109,10 @@ def test_each_part_imports_what_its_extra_brings_and_no_more() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control", "lanekit.integrations"],
+    [
+        *("lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control"),
+        *("lanekit.worker", "lanekit.integrations"),
+    ],
 )
 def test_what_needs_no_extra_imports_none(module: str) -> None:
     heavy = set().union(*EXTRAS.values()) | {"PyQt6", "torch"}

@@ -1,6 +1,8 @@
 """The `lanekit` command: one module per sub-command.
 
-Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``. Exit
+Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``. ``HELP``
+is a phrase like argparse's own: it begins small, has no full stop, and fits in a line of `lanekit
+--help`. Exit
 status 0 is success, 1 an answer of "no" or an error, 2 a misuse of the command line.
 """
 
@@ -23,11 +25,14 @@ from lanekit.cli import (
     ls,
     proxy,
     replay,
+    run,
     runs,
     show,
     stress,
     submit,
     view,
+    worker,
+    workers,
 )
 
 
@@ -53,12 +58,15 @@ COMMANDS: tuple[Command, ...] = (
     doctor,
     daemon,
     proxy,
+    run,
     submit,
     control,
     runs,
     show,
     replay,
     export,
+    workers,
+    worker,
 )
 
 
@@ -71,7 +79,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"lanekit {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        sentence = f"{command.HELP[0].upper()}{command.HELP[1:]}."
+        sub = commands.add_parser(command.NAME, help=command.HELP, description=sentence)
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return parser

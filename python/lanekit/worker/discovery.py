@@ -6,6 +6,7 @@ quick and must not need the training library: ``lanekit workers`` calls all of t
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
 from collections.abc import Iterable
@@ -52,17 +53,19 @@ class InstalledWorker:
                     for value in vars(module).values()
                     if is_config_class(value) and value.__module__ == module.__name__
                 ]
-        except Exception as error:  # whatever a package does when it is imported
+        except (Exception, SystemExit) as error:  # whatever a package does when it is imported
             raise WorkerError(
                 f"the configuration of worker {self.name!r} can not be loaded: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if len(found) != 1 or not is_config_class(found[0]):
+        suitable = [value for value in found if is_config_class(value)]
+        if len(suitable) != 1:
             raise WorkerError(
-                f"worker {self.name!r}: {module.__name__} has {len(found)} classes with "
-                'from_dict(); its metadata can name the one: config="package.module:Class"'
+                f"worker {self.name!r}: {module.__name__} has {len(suitable)} classes with "
+                'from_dict() and to_dict(); its metadata names the one: config="package.module:'
+                'Class"'
             )
-        config: type[WorkerConfig] = found[0]
+        config: type[WorkerConfig] = suitable[0]
         return config
 
 
@@ -73,6 +76,8 @@ class BrokenWorker:
     name: str
     distribution: str
     reason: str
+    remedy: str
+    """What to do about it."""
 
 
 def discover_workers() -> list[InstalledWorker | BrokenWorker]:
@@ -89,7 +94,7 @@ def find_worker(name: str) -> InstalledWorker:
         raise WorkerError(f"no worker named {name!r} is installed; {hint}")
     worker = describe(points[name])
     if isinstance(worker, BrokenWorker):
-        raise WorkerError(f"worker {name!r} can not be used: {worker.reason}")
+        raise WorkerError(f"worker {name!r} can not be used: {worker.reason}; {worker.remedy}")
     return worker
 
 
@@ -105,20 +110,33 @@ def describe(point: EntryPoint) -> InstalledWorker | BrokenWorker:
     """Ask one worker what it is."""
     distribution = point.dist.name if point.dist is not None else ""
     try:
-        metadata, capabilities = point.load()()
+        # What a package prints when it is imported must not get into somebody's JSON.
+        with contextlib.redirect_stdout(sys.stderr):
+            answer = point.load()()
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise TypeError(f"{point.value} returned {answer!r}, not (metadata, capabilities)")
         return InstalledWorker(
             point.name,
             distribution,
-            take_over(WorkerMetadata, metadata),
-            take_over(WorkerCapabilities, capabilities),
+            take_over(WorkerMetadata, answer[0]),
+            take_over(WorkerCapabilities, answer[1]),
             point.module,
         )
-    except PackageNotFoundError as error:
-        return BrokenWorker(
-            point.name, distribution, f"{error.name} is not installed: pip install {error.name}"
-        )
-    except Exception as error:  # whatever a package does when it is imported
-        return BrokenWorker(point.name, distribution, f"{type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:  # whatever a package does when it is imported
+        return BrokenWorker(point.name, distribution, *_reason_and_remedy(error, point))
+
+
+def _reason_and_remedy(error: BaseException, point: EntryPoint) -> tuple[str, str]:
+    dist = point.dist.name if point.dist is not None else point.name
+    again = f"pip install --force-reinstall {dist}"
+    if isinstance(error, PackageNotFoundError):
+        return f"{error.name} is not installed", f"pip install {error.name}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        missing = error.name.partition(".")[0]
+        if missing != point.value.partition(".")[0].partition(":")[0]:
+            return f"no module named {error.name}", f"install the package that brings {missing}"
+        return f"its own module {error.name} is missing", again
+    return f"{type(error).__name__}: {error}", f"report it to the authors of {dist}, or {again}"
 
 
 def is_config_class(value: object) -> bool:

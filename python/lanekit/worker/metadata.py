@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 
@@ -26,7 +27,7 @@ class WorkerMetadata:
     """Its configuration class, as "package.module:Class". Default: the one in ``config`` there."""
 
     def __post_init__(self) -> None:
-        _check_texts(self)
+        _check_types(self)
         if not self.name or not self.version:
             raise ValueError("a worker's metadata needs a name and a version")
 
@@ -48,11 +49,9 @@ class WorkerCapabilities:
     requires_gpu: bool = False
 
     def __post_init__(self) -> None:
-        _check_texts(self)
+        _check_types(self)
         if not self.worker_type:
             raise ValueError("a worker's capabilities need a worker_type")
-        if isinstance(self.max_agents, bool) or not isinstance(self.max_agents, int):
-            raise TypeError(f"max_agents is a whole number, not {self.max_agents!r}")
         if self.max_agents < 1:
             raise ValueError(f"max_agents is at least 1, not {self.max_agents}")
 
@@ -69,15 +68,27 @@ def take_over(cls: type[Record], other: Any) -> Record:
         value = getattr(other, field.name, None)
         if value is not None:
             found[field.name] = tuple(value) if isinstance(value, list | set) else value
+        elif field.name == "supports_pause":
+            found[field.name] = False  # who does not know the question does not pause
+        elif field.default is MISSING:
+            raise ValueError(f"{type(other).__name__} is no {cls.__name__}: it has no {field.name}")
     return cls(**found)
 
 
-def _check_texts(record: Any) -> None:
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "tuple[str, ...]": (
+        "a tuple of texts",
+        lambda value: isinstance(value, tuple) and all(isinstance(item, str) for item in value),
+    ),
+}
+
+
+def _check_types(record: Any) -> None:
     for field in fields(record):
         value = getattr(record, field.name)
-        if field.type == "str" and not isinstance(value, str):
-            raise TypeError(f"{field.name} is a text, not {value!r}")
-        if field.type == "tuple[str, ...]" and not (
-            isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-        ):
-            raise TypeError(f"{field.name} is a tuple of texts, not {value!r}")
+        words, fits = _KINDS[str(field.type)]
+        if not fits(value):
+            raise TypeError(f"{field.name} is {words}, not {value!r}")
