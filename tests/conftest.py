@@ -19,8 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 HAS_PYGAME = find_spec("pygame") is not None
 HAS_GYMNASIUM = find_spec("gymnasium") is not None
+HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
+HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
+collect_ignore += [] if HAS_QT else ["viewer"]
+collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
 
 
 def pytest_report_header() -> list[str]:
@@ -32,6 +36,10 @@ def pytest_report_header() -> list[str]:
         left_out.append("wrappers of environments: left out, gymnasium is not installed here")
     elif not HAS_PYGAME:
         left_out.append("environments that draw with pygame: left out, it is not installed here")
+    if not HAS_QT:
+        left_out.append("windows: left out, PyQt6 or pytest-qt is not installed here")
+    if not HAS_FRAMEWORKS:
+        left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
     return left_out
 
 

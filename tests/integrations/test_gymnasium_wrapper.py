@@ -238,6 +238,14 @@ def test_looks_keep_their_rate_but_do_not_catch_up() -> None:
     assert Demand(every_step=True).next_look(10) == 0
 
 
+def test_looks_are_seldom_while_nobody_watches_but_at_the_same_moments() -> None:
+    demand = Demand(max_hz=100)
+    assert demand.next_look(4_000_000, watched=False) == 100_000_000
+    assert demand.next_look(100_000_000, watched=False) == 200_000_000
+    assert Demand(max_hz=60).next_look(0, watched=False) % Demand(max_hz=60).next_look(0) == 0
+    assert Demand(max_hz=1).next_look(0, watched=False) == Demand(max_hz=1).next_look(0)
+
+
 # --- what goes wrong ------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import worlds
+from heard import Heard
 
 import lanekit
 from lanekit.integrations import (
@@ -105,6 +106,51 @@ def test_in_turn(run_id: str) -> None:
         assert frame.metrics.rolling_return == 15.0
     env.close()
     env.close()
+
+
+@pytest.mark.parametrize("wrapper", [FastLaneAECWrapper, FastLaneParallelWrapper])
+def test_telemetry_hears_of_each_agent_by_its_name(run_id: str, wrapper: Any) -> None:
+    from pettingzoo.utils.conversions import parallel_to_aec
+
+    heard = Heard()
+    aec = wrapper is FastLaneAECWrapper
+    env = wrapper(parallel_to_aec(Together()) if aec else Together(), run_id, telemetry=heard)
+    for _ in range(2):
+        env.reset()
+        while env.agents:
+            if not aec:
+                env.step({"a": 0, "b": 0})
+            else:
+                over = env.terminations[env.agent_selection]
+                env.step(None if over else 0)
+    env.close()
+    for agent, reward in (("a", 1.0), ("b", 2.0)):
+        steps = [step[1:] for step in heard.steps if step[0] == agent]
+        assert steps == [(n // 5, n % 5, reward, n % 5 == 4) for n in range(10)]
+    assert sorted(heard.episodes) == [
+        ("a", 0, 5.0, 5),
+        ("a", 1, 5.0, 5),
+        ("b", 0, 10.0, 5),
+        ("b", 1, 10.0, 5),
+    ]
+
+
+def test_what_another_agents_move_brings_belongs_to_the_step_before(run_id: str) -> None:
+    """In a game won by the last move, the loser hears of it without another move of its own."""
+    rps = pytest.importorskip("pettingzoo.classic.rps.rps", reason="needs pettingzoo[classic]")
+    heard = Heard()
+    env = FastLaneAECWrapper(
+        rps.env(render_mode="rgb_array", max_cycles=3), run_id, telemetry=heard
+    )
+    env.reset(seed=1)
+    for agent in env.agent_iter():
+        over = env.terminations[agent] or env.truncations[agent]
+        env.step(None if over else (1 if agent == "player_0" else 0))  # paper beats rock
+    env.close()
+    assert sorted(heard.episodes) == [
+        ("player_0", 0, 3.0, 3),
+        ("player_1", 0, -3.0, 3),
+    ]
 
 
 @pytest.mark.pygame

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import trainer
 import worlds
+from heard import Heard
 from trainer import Training, frames, lanes_of, rgb, wait_until
 
 import lanekit
@@ -48,7 +49,8 @@ def test_the_environment_asked_for_is_shown(run_id: str, kind: str, rendering: s
                 tint = frame.array[0, 0, 2]
                 # A shadow draws on a copy made from the spec, tint included.
                 assert tint == TINTS[2]
-                assert frame.array[0, 0, 0] + 251 * frame.array[0, 0, 1] <= steps
+                low, high = map(int, frame.array[0, 0, :2])
+                assert low + 251 * high <= steps
     assert training.result["warnings"] == []
 
 
@@ -99,15 +101,13 @@ def test_a_grid_of_one_process_can_be_drawn_by_another(run_id: str) -> None:
         each.step(np.zeros(2, int))
     expected = lanekit.tile_frames(list(twin.render() or ()))
     with lanekit.FastLaneReader.attach(run_id) as reader:
-        shown: list[Any] = []
 
-        def seen() -> bool:
+        def both_seen() -> bool:  # a tile is black until its environment has been drawn
             envs.publisher.look()
-            shown[:] = [reader.latest_frame()]
-            return shown[0] is not None and shown[0].array.shape[:2] == expected.shape[:2]
+            frame = reader.latest_frame()
+            return frame is not None and np.array_equal(rgb(frame), expected)
 
-        wait_until(seen, "a frame of both")
-    np.testing.assert_array_equal(rgb(shown[0]), expected)
+        wait_until(both_seen, "a frame of both, with the pixels of render()")
     assert envs.publisher.rendering == "shadow"
     envs.close()
     envs.close()
@@ -173,6 +173,71 @@ def test_a_wrapper_that_was_copied_goes_on_counting(run_id: str) -> None:
     assert copied.publisher.tally is copied.tally
     assert copied.tally.steps == 4
     copied.close()
+
+
+class Short(worlds.Counter):
+    """Ends after so many steps, each worth as much."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.length = length
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        self.steps = 0
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self.steps, float(self.length), False, self.steps == self.length, {}
+
+
+def short_envs(mode: str) -> gymnasium.vector.SyncVectorEnv:
+    modes = gymnasium.vector.AutoresetMode
+    return gymnasium.vector.SyncVectorEnv(
+        [lambda: Short(2), lambda: Short(3)], autoreset_mode=modes[mode]
+    )
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_telemetry_hears_of_every_step_and_episode_and_of_no_reset(run_id: str, mode: str) -> None:
+    heard = Heard()
+    envs = FastLaneVectorWrapper(short_envs(mode), run_id, telemetry=heard)
+    envs.reset()
+    for _ in range(12):
+        _, _, terminated, truncated, _ = envs.step(np.zeros(2, int))
+        over = np.logical_or(terminated, truncated)
+        if mode == "DISABLED" and over.any():
+            envs.reset(options={"reset_mask": over})
+    envs.close()
+    steps_of_an_episode = {"env-0": 2, "env-1": 3}
+    for agent, length in steps_of_an_episode.items():
+        steps = [step[1:] for step in heard.steps if step[0] == agent]
+        assert steps == [
+            (number // length, number % length, float(length), number % length == length - 1)
+            for number in range(len(steps))
+        ]
+        told = [episode[1:] for episode in heard.episodes if episode[0] == agent]
+        assert told == [(number, length**2, length) for number in range(len(told))]
+        # A reset at the next step takes the place of one.
+        calls = length + (mode == "NEXT_STEP")
+        assert len(told) == 12 // calls
+    assert envs.tally.steps == len(heard.steps)
+    assert envs.tally.episodes == len(heard.episodes)
+    assert set(envs.tally.returns) == {4.0, 9.0}
+
+
+def test_an_episode_cut_short_by_a_reset_is_not_told_and_not_added_to_the_next(run_id: str) -> None:
+    heard = Heard()
+    envs = FastLaneVectorWrapper(short_envs("NEXT_STEP"), run_id, telemetry=heard)
+    envs.reset()
+    envs.step(np.zeros(2, int))
+    envs.step(np.zeros(2, int))  # environment 0 is over, and would be reset by the next step
+    envs.reset()
+    for _ in range(3):
+        envs.step(np.zeros(2, int))
+    envs.close()
+    assert heard.episodes == [("env-0", 0, 4.0, 2), ("env-0", 1, 4.0, 2), ("env-1", 1, 9.0, 3)]
+    assert list(envs.tally.returns) == [4.0, 4.0, 9.0]
 
 
 def test_a_slot_that_does_not_exist_is_told_at_once() -> None:

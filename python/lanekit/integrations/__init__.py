@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
-    from lanekit.integrations.launch import maybe_wrap_env, watch_env
+    from lanekit.integrations.launch import maybe_wrap_env, watch_env, watch_env_fns
     from lanekit.integrations.pettingzoo_env import FastLaneAECWrapper, FastLaneParallelWrapper
     from lanekit.integrations.shadow.adapters import StateAdapter, register_state_adapter
     from lanekit.integrations.showing.demand import Demand
@@ -32,6 +32,7 @@ _HOMES = {
     "maybe_wrap_env": "launch",
     "register_state_adapter": "shadow.adapters",
     "watch_env": "launch",
+    "watch_env_fns": "launch",
     "wrap_env_fns": "vector_env",
 }
 
@@ -49,6 +50,7 @@ __all__ = [
     "maybe_wrap_env",
     "register_state_adapter",
     "watch_env",
+    "watch_env_fns",
     "wrap_env_fns",
 ]
 

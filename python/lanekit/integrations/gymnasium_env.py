@@ -182,8 +182,8 @@ def run_id_of(env: Any) -> str:
     for variable in RUN_ID_VARIABLES:
         if os.environ.get(variable):
             return os.environ[variable]
-    spec = getattr(env, "spec", None)
-    return spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+    name = getattr(getattr(env, "spec", None), "id", None)  # not every spec is Gymnasium's
+    return str(name or type(getattr(env, "unwrapped", env)).__name__)
 
 
 def plan_for(env: gymnasium.Env[Any, Any], settings: Settings) -> Plan:

@@ -6,8 +6,9 @@ Without them ``watch_env`` shows the first environment, and ``maybe_wrap_env`` n
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -16,9 +17,10 @@ from lanekit.fast import FastLaneEnvironment, read_fastlane_environment
 from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
 from lanekit.integrations.showing.publisher import Telemetry
 from lanekit.integrations.showing.slots import SlotClaim, claim_slot
+from lanekit.integrations.vector_env import EnvFn
 from lanekit.slow.emit import telemetry_of_this_run
 
-_PREFIXES = ("MOSAIC_FASTLANE_", "GYM_GUI_FASTLANE_")
+FASTLANE_PREFIXES = ("MOSAIC_FASTLANE_", "GYM_GUI_FASTLANE_")
 _ASKING = ("SLOT", "VIDEO_MODE", "GRID_LIMIT")
 
 
@@ -30,7 +32,7 @@ def asked_for(environ: Mapping[str, str] | None = None) -> FastLaneEnvironment |
     """
     source = os.environ if environ is None else environ
     wanted = read_fastlane_environment(source)
-    named = any(prefix + name in source for prefix in _PREFIXES for name in _ASKING)
+    named = any(prefix + name in source for prefix in FASTLANE_PREFIXES for name in _ASKING)
     return wanted if (wanted.fastlane_only or named) and wanted.video_mode != "off" else None
 
 
@@ -73,6 +75,26 @@ def watch_env(
     if telemetry == "auto":
         telemetry = telemetry_of_this_run()
     return _wrap(env, run_id, slot, telemetry, wanted, options)
+
+
+def watch_env_fns(
+    env_fns: Sequence[EnvFn], run_id: str | None = None, **options: Any
+) -> list[EnvFn]:
+    """Return functions that make the same environments, watched: number 0 has slot 0, and so on.
+
+    For frameworks whose vector environments take a list of functions, in this process or in
+    others. The options are those of :func:`watch_env`.
+    """
+    return [
+        functools.partial(_make_watched, env_fn, run_id, slot, options)
+        for slot, env_fn in enumerate(env_fns)
+    ]
+
+
+def _make_watched(
+    env_fn: EnvFn, run_id: str | None, slot: int, options: dict[str, Any]
+) -> gymnasium.Env[Any, Any]:
+    return watch_env(env_fn(), run_id, slot=slot, **options)
 
 
 def _wrap(

@@ -1,22 +1,24 @@
 """Watch PettingZoo environments: where agents act in turn (AEC), and where all act at once.
 
 The reward shown is the sum of all agents' rewards; an episode is over when no agent is left.
+Telemetry hears of each agent by its name.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+from collections import defaultdict
 from typing import Any
 
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES
+from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES, Teller
 from lanekit.integrations.showing.demand import Demand
 from lanekit.integrations.showing.frames import Frame, to_frame
 from lanekit.integrations.showing.painter import why_not_drawable
-from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, View
+from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.surfaces import tame_sdl
 
 
@@ -42,6 +44,50 @@ def _paint(env: Any) -> Frame:
     return to_frame(env.render())
 
 
+class AgentTellers:
+    """Numbers the steps and episodes of each agent, and hands them on."""
+
+    def __init__(self, telemetry: Telemetry | None) -> None:
+        self._telemetry = telemetry
+        self._tellers: dict[Any, Teller] = {}
+        self._untold: defaultdict[Any, float] = defaultdict(float)
+        self._acted: set[Any] = set()
+
+    def begin_episode(self) -> None:
+        """Start anew; what is under way ends unfinished."""
+        for teller in self._tellers.values():
+            teller.begin_episode()
+        self._untold.clear()
+        self._acted.clear()
+
+    def after_step(self, agent: Any, reward: Any, terminated: bool, truncated: bool) -> None:
+        """Hand one agent's step on."""
+        if self._telemetry is None:
+            return
+        if agent not in self._tellers:
+            self._tellers[agent] = Teller(self._telemetry, str(agent))
+        self._tellers[agent].after_step(reward, terminated, truncated)
+
+    def after_turn(self, agent: Any, env: AECEnv[Any, Any, Any]) -> None:
+        """Hand on what is complete after an agent's turn.
+
+        What an action brings comes with the others' turns, too. So an agent's step is complete when
+        it is its turn again, or when it is out.
+        """
+        if self._telemetry is None:
+            return
+        self._acted.add(agent)
+        for name, reward in env.rewards.items():
+            self._untold[name] += reward
+        for name in env.agents:
+            out = env.terminations[name] or env.truncations[name]
+            if name in self._acted and (out or name == env.agent_selection):
+                self._acted.discard(name)
+                self.after_step(
+                    name, self._untold.pop(name, 0.0), env.terminations[name], env.truncations[name]
+                )
+
+
 class FastLaneAECWrapper(BaseWrapper[Any, Any, Any]):
     """Publishes an AEC environment's pictures while somebody watches."""
 
@@ -53,13 +99,16 @@ class FastLaneAECWrapper(BaseWrapper[Any, Any, Any]):
         max_hz: float = 60.0,
         every_step: bool = False,
         capacity: int = CAPACITY,
+        telemetry: Telemetry | None = None,
     ) -> None:
         super().__init__(env)
+        self.tellers = AgentTellers(telemetry)
         self.publisher = _publisher(env, run_id, Demand(max_hz, every_step), capacity)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Reset; an episode under way ends unfinished."""
         self.publisher.begin_episode()
+        self.tellers.begin_episode()
         super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> None:
@@ -70,6 +119,8 @@ class FastLaneAECWrapper(BaseWrapper[Any, Any, Any]):
         # The step of an agent that is out only takes it away: its rewards were counted before.
         reward = 0.0 if dead else sum(self.env.rewards.values())
         self.publisher.after_step(reward, not self.env.agents)
+        if not dead:
+            self.tellers.after_turn(agent, self.env)
 
     def close(self) -> None:
         """Leave the lane and close the environment. May be called twice."""
@@ -88,8 +139,10 @@ class FastLaneParallelWrapper(BaseParallelWrapper[Any, Any, Any]):
         max_hz: float = 60.0,
         every_step: bool = False,
         capacity: int = CAPACITY,
+        telemetry: Telemetry | None = None,
     ) -> None:
         super().__init__(env)
+        self.tellers = AgentTellers(telemetry)
         self.publisher = _publisher(env, run_id, Demand(max_hz, every_step), capacity)
 
     def reset(
@@ -97,12 +150,15 @@ class FastLaneParallelWrapper(BaseParallelWrapper[Any, Any, Any]):
     ) -> tuple[dict[Any, Any], dict[Any, dict[str, Any]]]:
         """Reset; an episode under way ends unfinished."""
         self.publisher.begin_episode()
+        self.tellers.begin_episode()
         return self.env.reset(seed=seed, options=options)  # type: ignore[no-any-return]
 
     def step(self, actions: dict[Any, Any]) -> tuple[Any, ...]:
         """Step all agents, and show the result if somebody watches."""
         result: tuple[Any, ...] = self.env.step(actions)
         self.publisher.after_step(sum(result[1].values()), not self.env.agents)
+        for agent, reward in result[1].items():
+            self.tellers.after_step(agent, reward, result[2][agent], result[3][agent])
         return result
 
     def close(self) -> None:

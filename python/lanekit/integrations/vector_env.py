@@ -15,6 +15,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from lanekit.fast.environment import VideoMode
@@ -22,6 +23,7 @@ from lanekit.fast.tiling import tile_frames
 from lanekit.integrations.gymnasium_env import (
     FastLaneTelemetryWrapper,
     Settings,
+    Teller,
     plan_for,
     run_id_of,
     view_of,
@@ -30,11 +32,14 @@ from lanekit.integrations.showing.demand import Demand
 from lanekit.integrations.showing.frames import Frame, UnusableRender, to_frame
 from lanekit.integrations.showing.lanes import slot_lane_of
 from lanekit.integrations.showing.painter import RenderingChoice, render_request, why_not_drawable
-from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, View
+from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.surfaces import tame_sdl
 from lanekit.integrations.showing.tally import BatchTally
 
 EnvFn = Callable[[], gymnasium.Env[Any, Any]]
+PicturesOf = Callable[[VectorEnv[Any, Any, Any], Sequence[int]], list[Any]]
+Flags = npt.NDArray[np.bool_]
+"""One for each environment."""
 
 
 def wrap_env_fns(
@@ -72,8 +77,9 @@ def _make_wrapped(env_fn: EnvFn, settings: dict[str, Any]) -> gymnasium.Env[Any,
 class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
     """Publishes one environment of a vector environment, or a grid of several.
 
-    The options are those of :class:`FastLaneTelemetryWrapper`. Around an ``AsyncVectorEnv`` it only
-    counts, and says so: there, use :func:`wrap_env_fns`.
+    The options are those of :class:`FastLaneTelemetryWrapper`; `telemetry` hears of all
+    environments, as agents "env-0", "env-1", ... Around an ``AsyncVectorEnv`` it shows nothing, and
+    says so: there, use :func:`wrap_env_fns`.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
         slot: int = 0,
         grid_limit: int = 4,
         capacity: int = CAPACITY,
+        telemetry: Telemetry | None = None,
     ) -> None:
         if slot >= env.num_envs:
             raise ValueError(f"slot {slot} does not exist: there are {env.num_envs} environments")
@@ -101,17 +108,58 @@ class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
             grid_limit,
             capacity,
         )
+        self.teller = None if telemetry is None else BatchTeller(telemetry, env.num_envs)
         self.tally = BatchTally(env.num_envs)
-        plan = functools.partial(_plan_for_vector, env, self.settings)
+        plan = functools.partial(_plan_for_vector, env, self.settings, self.pictures_of)
         self.publisher = Publisher(None if video_mode == "off" else plan, self.tally)
+        self._resets_at_next_step = _resets_at_next_step(env)
+        self._to_be_reset: Flags | None = None
+
+    @staticmethod
+    def pictures_of(env: VectorEnv[Any, Any, Any], slots: Sequence[int]) -> list[Any]:
+        """Render some of the environments; for vector environments that are one object."""
+        rendered = env.render()
+        if rendered is None or len(rendered) == 0:
+            raise UnusableRender("render() returned nothing; make it with render_mode='rgb_array'")
+        return [rendered[slot] for slot in slots]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all, and show the result if somebody watches."""
         result = self.env.step(actions)
-        shown = self.settings.slot if self.settings.video_mode == "single" else None
-        self.tally.add(result[1], np.logical_or(result[2], result[3]), shown)
+        before, self._to_be_reset = self._to_be_reset, None
+        if self._resets_at_next_step and (over := np.logical_or(result[2], result[3])).any():
+            self._to_be_reset = over
+        # A step that only resets an environment is none of its steps.
+        self.count(result[1], result[2], result[3], None if before is None else ~before)
         self.publisher.look()
         return result
+
+    def count(
+        self, rewards: Any, terminated: Any, truncated: Any, took_a_step: Flags | None
+    ) -> None:
+        """Count what a step brought, and tell it on. `took_a_step`: who did, None for all."""
+        shown = self.settings.slot if self.settings.video_mode == "single" else None
+        taken = None if took_a_step is None else int(np.count_nonzero(took_a_step))
+        self.tally.add(rewards, np.logical_or(terminated, truncated), shown, taken)
+        if self.teller is not None:
+            self.teller.after_step(rewards, terminated, truncated, took_a_step)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all, or those of ``options["reset_mask"]``; episodes under way end unfinished."""
+        self.begin_episodes((options or {}).get("reset_mask"))
+        return self.env.reset(seed=seed, options=options)
+
+    def begin_episodes(self, which: Any = None) -> None:
+        """Count anew for those where `which` is true, None for all."""
+        self.tally.begin_episodes(which)
+        if self.teller is not None:
+            self.teller.begin_episodes(which)
+        if which is None or self._to_be_reset is None:
+            self._to_be_reset = None
+        else:
+            self._to_be_reset = self._to_be_reset & ~np.asarray(which, bool)
 
     def close(self, **kwargs: Any) -> None:
         """Leave the lane and close the environments. May be called twice."""
@@ -122,7 +170,36 @@ class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
             super().close(**kwargs)
 
 
-def _plan_for_vector(env: VectorEnv[Any, Any, Any], settings: Settings) -> Plan:
+def _resets_at_next_step(env: VectorEnv[Any, Any, Any]) -> bool:
+    """Whether the step after an episode's end is the reset, as it is where nothing is said."""
+    mode = env.metadata.get("autoreset_mode")
+    return mode is None or getattr(mode, "name", "") == "NEXT_STEP"
+
+
+class BatchTeller:
+    """Numbers the steps and episodes of many environments, and hands them on."""
+
+    def __init__(self, telemetry: Telemetry, count: int) -> None:
+        self._tellers = [Teller(telemetry, f"env-{slot}") for slot in range(count)]
+
+    def after_step(
+        self, rewards: Any, terminated: Any, truncated: Any, took_a_step: Flags | None
+    ) -> None:
+        """Hand on the step of each environment that took one; None: all did."""
+        for slot, teller in enumerate(self._tellers):
+            if took_a_step is None or took_a_step[slot]:
+                teller.after_step(rewards[slot], terminated[slot], truncated[slot])
+
+    def begin_episodes(self, which: Any = None) -> None:
+        """Start anew where `which` is true, None for all."""
+        for slot, teller in enumerate(self._tellers):
+            if which is None or which[slot]:
+                teller.begin_episode()
+
+
+def _plan_for_vector(
+    env: VectorEnv[Any, Any, Any], settings: Settings, pictures_of: PicturesOf
+) -> Plan:
     bare = env.unwrapped
     if isinstance(bare, SyncVectorEnv):
         if settings.video_mode == "single":
@@ -136,7 +213,7 @@ def _plan_for_vector(env: VectorEnv[Any, Any, Any], settings: Settings) -> Plan:
     else:
         why_not = why_not_drawable(env)
     tame_sdl()
-    paint = None if why_not else functools.partial(_paint_batch, env, settings)
+    paint = None if why_not else functools.partial(_paint_batch, env, settings, pictures_of)
     return Plan(
         settings.run_id,
         (View(settings.run_id, paint, why_not or ""),),
@@ -179,11 +256,11 @@ def _paint_grid(painters: list[Callable[[], Frame]]) -> Frame:
     return Frame(tile_frames(tiles), frame.pixel_format)
 
 
-def _paint_batch(env: VectorEnv[Any, Any, Any], settings: Settings) -> Frame:
-    rendered = env.render()
-    if rendered is None or len(rendered) == 0:
-        raise UnusableRender("render() returned nothing; make it with render_mode='rgb_array'")
+def _paint_batch(
+    env: VectorEnv[Any, Any, Any], settings: Settings, pictures_of: PicturesOf
+) -> Frame:
     if settings.video_mode == "single":
-        return to_frame(rendered[settings.slot])
-    frames = [to_frame(one) for one in rendered[: settings.grid_limit]]
+        return to_frame(pictures_of(env, [settings.slot])[0])
+    slots = range(min(settings.grid_limit, env.num_envs))
+    frames = [to_frame(picture) for picture in pictures_of(env, slots)]
     return Frame(tile_frames([frame.pixels for frame in frames]), frames[0].pixel_format)

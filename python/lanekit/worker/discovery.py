@@ -130,7 +130,10 @@ def _reason_and_remedy(error: BaseException, point: EntryPoint) -> tuple[str, st
     dist = point.dist.name if point.dist is not None else point.name
     again = f"pip install --force-reinstall {dist}"
     if isinstance(error, PackageNotFoundError):
-        return f"{error.name} is not installed", f"pip install {error.name}"
+        # A distribution with many workers has an extra for each, which knows the versions too.
+        extras = point.dist.metadata.get_all("Provides-Extra") or [] if point.dist else []
+        wanted = f"'{dist}[{point.name}]'" if point.name in extras else error.name
+        return f"{error.name} is not installed", f"pip install {wanted}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         missing = error.name.partition(".")[0]
         if missing != point.value.partition(".")[0].partition(":")[0]:

@@ -26,6 +26,7 @@ CAPACITY = 8
 
 _NEVER = 1 << 62
 _MOST_STEPS_UNSEEN = 64
+_LONGEST_UNSEEN_NS = 1_000_000_000 // 60
 _SECOND = 1_000_000_000
 _now = time.monotonic_ns
 
@@ -203,8 +204,9 @@ class Publisher:
             self.look()
         pace_ns = (now_ns - self._counted_ns) // taken
         self._counted_ns = now_ns
-        until_due = (self._due_ns - now_ns) // (pace_ns + 1)
-        self.steps_left = self._steps_granted = max(1, min(until_due, _MOST_STEPS_UNSEEN))
+        # No further ahead than the pace, which may change, can be trusted.
+        steps = min(self._due_ns - now_ns, _LONGEST_UNSEEN_NS) // (pace_ns + 1)
+        self.steps_left = self._steps_granted = max(1, min(steps, _MOST_STEPS_UNSEEN))
 
     def _attend(self, now_ns: int) -> None:
         if not self._lanes:
@@ -227,6 +229,8 @@ class Publisher:
             else:
                 note = FrameNote("in-process", self.tally.steps, self.tally.episodes)
                 lane.publish(self._painted(view.paint), metrics, note)
+        if metrics is None:
+            self._due_ns = plan.demand.next_look(now_ns, watched=False)
         if now_ns >= self._next_beat_ns:
             self._next_beat_ns = now_ns + _SECOND
             for lane in self._lanes:

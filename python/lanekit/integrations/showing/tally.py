@@ -73,10 +73,13 @@ class BatchTally(Tally):
         super().__init__()
         self._under_way = np.zeros(count)
 
-    def add(self, rewards: Any, over: Any, shown: int | None) -> None:
-        """Take one step of each; `shown` is whose reward counts as the last one, None for all."""
+    def add(self, rewards: Any, over: Any, shown: int | None, taken: int | None = None) -> None:
+        """Take one step of each; `shown` is whose reward counts as the last one, None for all.
+
+        `taken`: how many of them really took a step; the others were reset, or are still at it.
+        """
         self._under_way += rewards
-        self.steps += len(self._under_way)
+        self.steps += len(self._under_way) if taken is None else taken
         self.last_reward = float(np.mean(rewards) if shown is None else rewards[shown])
         if np.any(over):
             for index in np.flatnonzero(over):
@@ -84,3 +87,7 @@ class BatchTally(Tally):
                 self.end_episode()
             self._under_way[np.asarray(over, bool)] = 0.0
         self.episode_return = float(self._under_way[shown or 0])
+
+    def begin_episodes(self, which: Any = None) -> None:
+        """Start anew where `which` is true, None for all; what was under way does not count."""
+        self._under_way[... if which is None else np.asarray(which, bool)] = 0.0

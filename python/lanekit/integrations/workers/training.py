@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -46,21 +47,32 @@ class TrainingConfig(DataclassConfig):
 
     def make_env(self, slot: int) -> gymnasium.Env[Any, Any]:
         """Make one environment, watched as this configuration says."""
+        return self.watch(self.make_bare_env(), slot)
+
+    def make_bare_env(self) -> gymnasium.Env[Any, Any]:
+        """Make one environment that nobody watches yet, able to draw if it can be."""
         import gymnasium
 
+        if self.render_mode is not None:
+            # If the render mode was not what it minds, it says so again without.
+            with contextlib.suppress(Exception):
+                return gymnasium.make(self.env_id, render_mode=self.render_mode)
+        return gymnasium.make(self.env_id)
+
+    def watch(self, env: gymnasium.Env[Any, Any], slot: int) -> gymnasium.Env[Any, Any]:
+        """Have an environment watched as this configuration says."""
         from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
         from lanekit.integrations.launch import watch_env
 
         heard = self.heard_by()
         if self.frames == "off":
-            env = gymnasium.make(self.env_id)
             if heard is None:
                 return env
             return FastLaneTelemetryWrapper(
                 env, self.run_id, video_mode="off", slot=slot, telemetry=heard
             )
         return watch_env(
-            gymnasium.make(self.env_id, render_mode="rgb_array"),
+            env,
             self.run_id,
             slot=slot,
             telemetry=heard,
@@ -68,6 +80,11 @@ class TrainingConfig(DataclassConfig):
             every_step=self.frames == "every_step",
             rendering=self.rendering,
         )
+
+    @property
+    def render_mode(self) -> str | None:
+        """What the environment is made with."""
+        return None if self.frames == "off" else "rgb_array"
 
     def heard_by(self) -> Telemetry | None:
         """Return what takes the steps and episodes of environments in this process."""
@@ -96,6 +113,33 @@ def measured(result: dict[str, Any]) -> Iterator[None]:
     finally:
         result["train_seconds"] = time.perf_counter() - wall
         result["train_cpu_seconds"] = time.process_time() - cpu
+
+
+def outcome(
+    steps: int, episode_returns: Sequence[float], took: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return what a training came to, in a framework's own count.
+
+    The mean is of the last 100 episodes, and of more than 1,000 only the last returns are listed.
+    """
+    returns = [float(one) for one in episode_returns]
+    newest = returns[-100:]
+    return {
+        "steps": steps,
+        "episodes": len(returns),
+        "mean_return": sum(newest) / len(newest) if newest else None,
+        "episode_returns": returns[-1000:],
+        **took,
+    }
+
+
+def require_discrete_actions(env_id: str, space: object) -> None:
+    """Refuse an environment that a worker's network does not fit, in words."""
+    if type(space).__name__ != "Discrete":
+        raise ValueError(
+            f"{env_id} has the actions {space}; this worker trains environments with discrete "
+            "actions, `lanekit workers` lists what others can"
+        )
 
 
 def describe(
