@@ -22,6 +22,7 @@ from trainer import Replay, Training, frames, lanes_of, rgb
 import lanekit
 from lanekit.integrations import Demand, FastLaneTelemetryWrapper, FastLaneWarning, FrameNote
 from lanekit.integrations.showing.tally import BatchTally, Tally
+from lanekit.slow.emit import Emitter
 
 HERE = json.dumps({"rendering": "in-process"})
 
@@ -443,3 +444,17 @@ def test_a_forked_copy_leaves_its_parents_lane_alone(run_id: str) -> None:
 
 if __name__ == "__main__":
     train_in_little_memory(sys.argv[1])
+
+
+def test_a_training_outlives_the_reader_of_its_telemetry(run_id: str) -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8") as stream:
+        env = FastLaneTelemetryWrapper(worlds.Counter(), run_id, telemetry=Emitter(stream))
+        env.reset()
+        env.step(0)
+        os.close(reading)
+        with pytest.warns(FastLaneWarning, match=r"env-0 are no longer reported.*training goes on"):
+            env.step(0)
+        env.step(0)  # without a further word
+        env.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for the stream's own last flush

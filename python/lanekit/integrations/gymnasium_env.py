@@ -22,6 +22,7 @@ from lanekit.integrations.showing.painter import (
 )
 from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.slots import SlotClaim
+from lanekit.integrations.teller import Teller
 
 RUN_ID_VARIABLES = ("LANEKIT_RUN_ID", "MOSAIC_RUN_ID")
 """Where a launcher says which run its worker is."""
@@ -108,49 +109,6 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         if self.slot_claim is not None:
             self.slot_claim.release()
         super().close()
-
-
-class Teller:
-    """Numbers steps and episodes, and hands them on."""
-
-    def __init__(self, telemetry: Telemetry, agent_id: str) -> None:
-        self._tell_step, self._tell_episode = telemetry.step, telemetry.episode
-        self._agent_id = agent_id
-        self._episode = 0
-        self._steps = 0
-        self._return = 0.0
-
-    def begin_episode(self) -> None:
-        """Start anew; an episode with steps but without an end keeps its number to itself."""
-        if self._steps > 0:
-            self._episode += 1
-        self._steps = 0
-        self._return = 0.0
-
-    def after_step(self, reward: SupportsFloat, terminated: bool, truncated: bool) -> None:
-        """Hand a step on, and the episode if that was its last one."""
-        number = float(reward)
-        ends, cut = bool(terminated), bool(truncated)
-        self._tell_step(
-            self._episode,
-            self._steps,
-            reward=number,
-            terminated=ends,
-            truncated=cut,
-            agent_id=self._agent_id,
-        )
-        self._steps += 1
-        self._return += number
-        if ends or cut:
-            self._tell_episode(
-                self._episode,
-                episode_return=self._return,
-                length=self._steps,
-                terminated=ends,
-                truncated=cut,
-                agent_id=self._agent_id,
-            )
-            self.begin_episode()
 
 
 @dataclass(frozen=True)

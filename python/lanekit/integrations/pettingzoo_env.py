@@ -14,12 +14,13 @@ from typing import Any
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES, Teller
+from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES
 from lanekit.integrations.showing.demand import Demand
 from lanekit.integrations.showing.frames import Frame, to_frame
 from lanekit.integrations.showing.painter import why_not_drawable
 from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.surfaces import tame_sdl
+from lanekit.integrations.teller import Teller
 
 
 def _publisher(env: Any, run_id: str | None, demand: Demand, capacity: int) -> Publisher:

@@ -23,7 +23,6 @@ from lanekit.fast.tiling import tile_frames
 from lanekit.integrations.gymnasium_env import (
     FastLaneTelemetryWrapper,
     Settings,
-    Teller,
     plan_for,
     run_id_of,
     view_of,
@@ -35,6 +34,7 @@ from lanekit.integrations.showing.painter import RenderingChoice, render_request
 from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.surfaces import tame_sdl
 from lanekit.integrations.showing.tally import BatchTally
+from lanekit.integrations.teller import Teller
 
 EnvFn = Callable[[], gymnasium.Env[Any, Any]]
 PicturesOf = Callable[[VectorEnv[Any, Any, Any], Sequence[int]], list[Any]]
