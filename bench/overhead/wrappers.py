@@ -1,6 +1,6 @@
 """What watching costs a training loop that does nothing but step: the worst case for a wrapper.
 
-``python -m bench.overhead_wrappers [--env CartPole-v1] [--rounds 9] [--seconds 0.5]``
+``python -m bench.overhead.wrappers [--env CartPole-v1] [--rounds 9] [--seconds 0.5]``
 
 Each round steps the same environment in every way, one block after the other, every other round
 backwards; a ratio is the median over the rounds of time per step ÷ bare time per step in the same
@@ -16,18 +16,15 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
-import lanekit
 from bench import machine
 from bench.companion import Companion
+from bench.overhead.watching import explained, price_of_a_picture, view
 from lanekit.integrations import FastLaneTelemetryWrapper
-
-_FRAME_SECONDS = 1 / 60
 
 
 class Passing(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -57,18 +54,6 @@ class Speed(NamedTuple):
     cpu: float
     picture: float = 0.0
     shown_hz: float = 0.0
-
-
-def view(conn: Connection) -> None:
-    """Watch the run that the message names, until the next message."""
-    while (run_id := conn.recv()) != "end":
-        seen = 0
-        begin = time.monotonic()
-        with lanekit.FastLaneReader.attach(run_id, timeout=10) as reader:
-            while not conn.poll(_FRAME_SECONDS):
-                seen += reader.latest_frame(fresh=True) is not None
-        conn.recv()
-        conn.send(seen / (time.monotonic() - begin))
 
 
 def run_steps(env: Any, seconds: float) -> tuple[float, float]:
@@ -107,20 +92,8 @@ def measure(way: Way, viewer: Companion, seconds: float) -> Speed:
     taken = run_steps(way.env, seconds)
     picture = price_of_a_picture(way.env)
     viewer.tell("enough")
-    return Speed(*taken, picture, viewer.answer())
-
-
-def price_of_a_picture(env: Any) -> float:
-    """Return the CPU seconds that showing one step takes the training process."""
-    samples = []
-    for _ in range(10):
-        env.step(env.action_space.sample())
-        env.publisher._due_ns = 0  # now, though it is not yet time to
-        begin = time.thread_time_ns()
-        env.publisher.look()
-        samples.append(time.thread_time_ns() - begin)
-        env.reset()
-    return float(np.median(samples)) / 1e9
+    seen = viewer.answer()
+    return Speed(*taken, picture, seen.frames / seen.seconds)
 
 
 def ways(env_id: str) -> dict[str, Way]:
@@ -131,7 +104,7 @@ def ways(env_id: str) -> dict[str, Way]:
         run_id = f"overhead-{os.getpid()}-{name}"
         return Way(FastLaneTelemetryWrapper(env, run_id, **options), run_id if watched else None)
 
-    here = {"rendering": "in-process"}
+    here: dict[str, Any] = {"rendering": "in-process"}
     return {
         "bare": Way(make()),
         "a wrapper that does nothing": Way(Passing(make())),
@@ -147,7 +120,7 @@ def ways(env_id: str) -> dict[str, Way]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.overhead_wrappers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.overhead.wrappers", description=__doc__)
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each block")
@@ -183,7 +156,7 @@ def main() -> None:
         shown = np.median([speed.shown_hz for speed in taken])
         print(
             f"| {name} | {micros:.2f} | ×{cpu:.3f} | ×{wall:.3f} | {picture * 1e6:.0f} | "
-            f"{'' if 'every' in name else f'×{1 / (1 - 60 * picture):.3f}'} | {shown:.0f} |"
+            f"{'' if 'every' in name else f'×{explained(float(picture)):.3f}'} | {shown:.0f} |"
         )
 
 
