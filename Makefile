@@ -8,10 +8,10 @@ PRESETS := release asan tsan aarch64
 # The slow lane's tests wait for processes most of the time; those of the fast lane want the cores.
 PARALLEL := --numprocesses 3 --dist loadfile
 
-.PHONY: help demo test lint ctest pytest test-pythons proof soak bench clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak bench screenshots clean
 
 help: ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
 	$(BIN)/lanekit demo
@@ -28,11 +28,16 @@ ctest: $(VENV)/.developer ## the C core alone: release, sanitizers, 64-bit ARM u
 	done
 
 pytest: $(VENV)/.developer ## the Python tests on this interpreter
-	$(BIN)/python -m pytest --ignore=tests/slow
-	$(BIN)/python -m pytest tests/slow $(PARALLEL)
+	$(BIN)/python -m pytest --ignore=tests/slow --ignore=tests/viewer
+	$(BIN)/python -m pytest tests/slow tests/viewer $(PARALLEL)
 
 test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython found, and 3.14t
 	PATH="$(abspath $(BIN)):$$PATH" tools/test_pythons.sh $(PYTHONS)
+
+# Not part of `make test`: it installs gigabytes and trains for minutes. tests/conftest.py leaves these tests out elsewhere.
+test-frameworks: ## train with every RL framework and watch it, in an environment of its own
+	tools/system_packages.sh $(PYTHON)
+	tools/test_frameworks.sh
 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)
@@ -45,6 +50,10 @@ soak: $(VENV)/.developer ## the slow lane under hundreds of kills, every row com
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
 	$(BIN)/python -m bench slow
+	$(BIN)/python -m bench viewer
+
+screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
+	$(BIN)/python tools/screenshots.py docs/images
 
 clean: ## remove what the commands above made
 	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -65,7 +74,8 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[slow,export,rl,test,bench,lint]'
+	tools/system_packages.sh --qt $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
 	touch $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|viewer [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ _METHODS = {
         "are medians of the ratios within a round. A lane's time ends with its last "
         "acknowledgement."
     ),
+    "viewer": (
+        "Real writer processes publish at 60 Hz; each viewer is a process of its own, off screen, "
+        "drawn by Qt's software renderer. CPU is the viewer's processor time over wall time; a "
+        "frame's age counts from its publication until the event loop's next turn after it was "
+        "painted. Viewers alternate, figures are medians over the rounds."
+    ),
 }
 
 
@@ -43,7 +49,7 @@ class _Found(NamedTuple):
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("lane", choices=["fast", "slow"])
+    parser.add_argument("lane", choices=list(_METHODS))
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a first impression")
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
@@ -110,7 +116,8 @@ def _possible(lane: ModuleType, names: list[str]) -> list[str]:
 def _modules(lane: str) -> tuple[ModuleType, ModuleType]:
     """Return what measures a lane and what reports it. Each lane has needs of its own."""
     report = "bench.report" if lane == "fast" else f"bench.{lane}_report"
-    return importlib.import_module(f"bench.{lane}_lane"), importlib.import_module(report)
+    measures = "bench.viewer" if lane == "viewer" else f"bench.{lane}_lane"
+    return importlib.import_module(measures), importlib.import_module(report)
 
 
 def main() -> None:

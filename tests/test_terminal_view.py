@@ -22,7 +22,7 @@ from pseudo_terminal import WATCHDOG, Terminal
 
 
 def view(run_id: str, *options: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "lanekit", "view", run_id, *options)
+    return (sys.executable, "-m", "lanekit", "view", run_id, "--terminal", *options)
 
 
 @pytest.fixture

@@ -1,22 +1,53 @@
-"""``lanekit view``: show a run in the terminal."""
+"""``lanekit view``: show a run in a window, in the terminal, or as a picture."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
+from pathlib import Path
 
+from lanekit.integrations.showing.lanes import state_lane_of
+from lanekit.segments import SegmentInfo, scan_segments
+from lanekit.viewer.qt_platform import obstacle_to_windows
+from lanekit.viewer.snapshot import take_snapshot
 from lanekit.viewer.terminal.watching import watch
 
 NAME = "view"
-HELP = "show a run in this terminal"
+HELP = "show a run in a window, in this terminal, or as a picture"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "run_id", metavar="RUN", type=non_empty, help="the run id, as `lanekit ls` prints it"
+        "run_id",
+        metavar="RUN",
+        type=non_empty,
+        nargs="?",
+        help="the run id, as `lanekit ls` prints it; default: the only one that is live",
     )
-    parser.add_argument("--fps", type=positive, default=30.0, help="most frames to show per second")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--terminal", action="store_true", help="show it here, not in a window")
+    where.add_argument(
+        "--snapshot", metavar="PNG", type=Path, help="write the newest frame to a file, and end"
+    )
+    parser.add_argument(
+        "--wait",
+        type=positive,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for the snapshot's frame (default: 10)",
+    )
+    parser.add_argument(
+        "--captures",
+        metavar="DIR",
+        type=Path,
+        help="where the window saves screenshots and films (default: here)",
+    )
+    parser.add_argument(
+        "--fps", type=positive, default=30.0, help="most frames per second in the terminal"
+    )
     parser.add_argument("--seconds", type=positive, help="stop after this long")
 
 
@@ -37,11 +68,62 @@ def positive(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Show the run until the user quits; the status is 1 if it never appeared."""
-    status = watch(args.run_id, fps=args.fps, seconds=args.seconds)
+    run_id = args.run_id or the_live_run()
+    if run_id is None:
+        return 1
+    if args.snapshot is not None:
+        return snapshot(run_id, args.snapshot, args.wait)
+    if not args.terminal:
+        obstacle = obstacle_to_windows(os.environ)
+        if obstacle is None:
+            from lanekit.viewer.fastlane.watching import watch_in_window
+
+            return watch_in_window(run_id, seconds=args.seconds, capture_directory=args.captures)
+        complain(f"no window: {obstacle}; showing the run in the terminal")
+    status = watch(run_id, fps=args.fps, seconds=args.seconds)
     if status:
-        print(
-            f"lanekit view: nothing publishes run {args.run_id!r}; "
-            "`lanekit ls` shows what there is",
-            file=sys.stderr,
-        )
+        say_nothing_publishes(run_id)
     return status
+
+
+def the_live_run() -> str | None:
+    """Return the only live run; None, having said what there is, if there is not exactly one."""
+    found = {
+        segment.run_id
+        for segment in scan_segments()
+        if isinstance(segment, SegmentInfo) and segment.kind == "frame" and not segment.orphan
+    }
+    found -= {state_lane_of(run_id) for run_id in found}  # those carry no pictures
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        complain("several runs are live; name one of them:")
+        for run_id in sorted(found):
+            print(f"  lanekit view {shlex.quote(run_id)}", file=sys.stderr)
+    else:
+        complain("no run is live; `lanekit demo` starts one, `lanekit ls` shows what was left")
+    return None
+
+
+def snapshot(run_id: str, path: Path, wait: float) -> int:
+    """Write the newest frame and say so."""
+    try:
+        frame = take_snapshot(run_id, path, wait=wait)
+    except OSError as error:
+        complain(f"{path} can not be written: {error.strerror or error}")
+        return 1
+    if frame is None:
+        say_nothing_publishes(run_id)
+        return 1
+    print(f"{path}: frame {frame.seq} of {run_id}, {frame.width}x{frame.height}")
+    return 0
+
+
+def say_nothing_publishes(run_id: str) -> None:
+    """Say that there is nothing to show."""
+    complain(f"nothing publishes run {run_id!r}; `lanekit ls` shows what there is")
+
+
+def complain(text: str) -> None:
+    """Say something on standard error."""
+    print(f"lanekit view: {text}", file=sys.stderr)

@@ -17,9 +17,11 @@ from lanekit.errors import FrameOverwritten, GeometryChanged
 from lanekit.fast import FastLaneConfig, FastLaneReader
 
 _TRIES = 3
+_OPAQUE = np.frombuffer(b"\0\0\0\xff", np.uint32)
+# Transparency is ignored: a frame is what the environment rendered, not a layer.
 _FORMATS = {
     "RGB": QImage.Format.Format_RGB888,
-    "RGBA": QImage.Format.Format_RGBA8888,
+    "RGBA": QImage.Format.Format_RGBX8888,
     "GRAY": QImage.Format.Format_Grayscale8,
 }
 
@@ -29,11 +31,10 @@ class FrameImages:
 
     def __init__(self, config: FastLaneConfig) -> None:
         self.config = config
-        size = (config.width, config.height, QImage.Format.Format_RGB32)
-        self._images = [QImage(*size) for _ in range(2)]
+        self._images = [_blank(config) for _ in range(2)]
         self._source_format = _FORMATS.get(config.pixel_format)
         # Frames in Qt's own format are copied behind Qt's back, straight into the image's memory.
-        self._pixels = [] if self._source_format else [_pixels_of(image) for image in self._images]
+        self._pixels = [] if self._source_format else [pixels_of(image) for image in self._images]
         self._turn = 0
 
     def take(self, reader: FastLaneReader) -> QImage | None:
@@ -45,6 +46,8 @@ class FrameImages:
         turn = self._turn ^ 1
         if self._source_format is None:
             seq = reader.read_into(self._pixels[turn], fresh=True)
+            if seq:
+                _make_opaque(self._pixels[turn])
         else:
             seq = self._convert(reader, self._images[turn])
         if seq == 0:
@@ -78,11 +81,31 @@ class FrameImages:
         painter.end()
 
 
-def _pixels_of(image: QImage) -> NDArray[np.uint8]:
-    bits = image.bits()
-    assert bits is not None
+def _make_opaque(pixels: NDArray[np.uint8]) -> None:
+    """Fill the unused byte, where writers leave anything: Qt copies it as if it were opacity."""
+    words = pixels.view(np.uint32)
+    np.bitwise_or(words, _OPAQUE, out=words)
+
+
+def _blank(config: FastLaneConfig) -> QImage:
+    image = QImage(config.width, config.height, QImage.Format.Format_RGB32)
+    if image.isNull():
+        raise MemoryError(f"no memory for a picture of {config.width}x{config.height} pixels")
+    return image
+
+
+def pixels_of(image: QImage) -> NDArray[np.uint8]:
+    """Return an RGB32 image's own memory, to write into: (height, width, 4), blue first."""
+    return _as_array(image, image.bits())
+
+
+def shared_pixels_of(image: QImage) -> NDArray[np.uint8]:
+    """Return an RGB32 image's memory, to read; others that show the image share it."""
+    return _as_array(image, image.constBits())
+
+
+def _as_array(image: QImage, bits: Any) -> NDArray[np.uint8]:
     bits.setsize(image.sizeInBytes())
     # RGB32 has lines of 4-byte pixels without gaps.
-    memory: Any = bits  # a buffer, which its type does not say
-    pixels: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+    pixels: NDArray[np.uint8] = np.frombuffer(bits, np.uint8)
     return pixels.reshape(image.height(), image.width(), 4)

@@ -6,7 +6,7 @@ from typing import Any
 
 from PyQt6.QtCore import QRectF, QSizeF, pyqtSignal
 from PyQt6.QtGui import QImage
-from PyQt6.QtQuick import QQuickItem, QSGNode, QSGSimpleTextureNode, QSGTexture
+from PyQt6.QtQuick import QQuickItem, QQuickWindow, QSGNode, QSGSimpleTextureNode, QSGTexture
 
 from lanekit.viewer.qt_property import pyqtProperty
 
@@ -28,16 +28,17 @@ class FrameItem(QQuickItem):
         self._texture: QSGTexture | None = None  # the node does not own it: Python must
         self._fresh = False
         self._frame_size = QSizeF()
+        self.windowChanged.connect(self._follow_window)
 
     @pyqtProperty(float, notify=frameSizeChanged)
     def frameWidth(self) -> float:  # noqa: N802 - a QML name
         """Width of the frame in its own pixels, 0 before the first."""
-        return self._frame_size.width()
+        return max(0.0, self._frame_size.width())
 
     @pyqtProperty(float, notify=frameSizeChanged)
     def frameHeight(self) -> float:  # noqa: N802 - a QML name
         """Height of the frame in its own pixels, 0 before the first."""
-        return self._frame_size.height()
+        return max(0.0, self._frame_size.height())
 
     def show_image(self, image: QImage) -> None:
         """Show an image from the next repaint on; its pixels must stay until then."""
@@ -59,14 +60,25 @@ class FrameItem(QQuickItem):
             self._fresh = True
         assert isinstance(node, QSGSimpleTextureNode)
         if self._fresh:
-            texture = window.createTextureFromImage(self._image)
+            # Opaque, or the software renderer would look at every pixel to find that out.
+            texture = window.createTextureFromImage(
+                self._image, QQuickWindow.CreateTextureOption.TextureIsOpaque
+            )
             if texture is None:
                 return None
             node.setTexture(texture)
             self._texture = texture  # the old one goes only now that the node has another
             self._fresh = False
             self.painted.emit()
-        enlarged = self.width() >= self._frame_size.width()
+        enlarged = self.width() * window.effectiveDevicePixelRatio() >= self._frame_size.width()
         node.setFiltering(QSGTexture.Filtering.Nearest if enlarged else QSGTexture.Filtering.Linear)
         node.setRect(QRectF(0, 0, self.width(), self.height()))
         return node
+
+    def _follow_window(self, window: QQuickWindow | None) -> None:
+        if window is not None:
+            window.sceneGraphInvalidated.connect(self._drop_texture)
+
+    def _drop_texture(self) -> None:
+        """Let go of what belonged to a graphics context that is no more."""
+        self._texture = None

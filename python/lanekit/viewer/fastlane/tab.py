@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from PyQt6.QtCore import Qt, QTimer
+from PyQt6.QtCore import QEvent, QObject, QSize, Qt, QTimer
 from PyQt6.QtGui import QCloseEvent, QImage, QKeySequence, QShortcut
 from PyQt6.QtQuickWidgets import QQuickWidget
 from PyQt6.QtWidgets import QVBoxLayout, QWidget
 
+from lanekit.viewer.fastlane.actions import ACTIONS
+from lanekit.viewer.fastlane.capturing import Capturing
 from lanekit.viewer.fastlane.consumer import FastLaneConsumer, FastLaneFrameEvent
 from lanekit.viewer.fastlane.eval_summary import EvalSummary
 from lanekit.viewer.fastlane.frame_item import FrameItem
+from lanekit.viewer.fastlane.full_screen import FullScreen
 from lanekit.viewer.fastlane.view_model import FastLaneViewModel
 from lanekit.viewer.qml_engine import prepare, url_of
 
@@ -23,7 +26,9 @@ class FastLaneTab(QWidget):
     """Live frames of a run with reward, return and step rate.
 
     `run_mode` "policy_eval" adds what the evaluation found so far, from ``eval_summary.json`` in
-    `eval_directory` (default: where the program runs).
+    `eval_directory` (default: where the program runs). Screenshots and films go to
+    `capture_directory` (default: the same). A tab that nobody can see stops reading after a
+    moment, so that the worker need not draw.
     """
 
     def __init__(
@@ -34,9 +39,12 @@ class FastLaneTab(QWidget):
         mode_label: str | None = None,
         run_mode: RunMode | None = None,
         eval_directory: Path | None = None,
+        capture_directory: Path | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
+        if run_mode not in (None, "train", "policy_eval"):
+            raise ValueError(f"run_mode must be 'train' or 'policy_eval', not {run_mode!r}")
         self.run_id = run_id
         self.agent_id = agent_id
         self.mode_label = mode_label or "Fast lane"
@@ -45,6 +53,83 @@ class FastLaneTab(QWidget):
         self.consumer = FastLaneConsumer(run_id, self)
         self.quick = QQuickWidget(self)
         self.model = FastLaneViewModel(self.consumer, self.quick)  # outlives the scene it serves
+        self.model.set_visible(False)  # until it is shown
+        self._load_scene()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self.quick)
+        self.setFocusProxy(self.quick)
+        self.captures = Capturing(run_id, self.model, capture_directory, self)
+        self._full_screen: FullScreen | None = None
+        self._eval = EvalSummary((eval_directory or Path()) / "eval_summary.json")
+        self._eval.text_changed.connect(self.model.set_eval_text)
+        if self.run_mode == "policy_eval":
+            self._eval.start()
+        self.model.frame_shown.connect(self._show)
+        self.model.action_requested.connect(self._act)
+        self._add_shortcuts()
+        self.quick.installEventFilter(self)
+        self._let_go_when_destroyed()
+        # The first look may find the run: what it shows must find somebody who listens.
+        self._beginning = QTimer(self)
+        self._beginning.setSingleShot(True)
+        self._beginning.timeout.connect(self.consumer.start)
+        self._beginning.start(0)
+
+    @property
+    def shown(self) -> FastLaneFrameEvent | None:
+        """The frame on the screen."""
+        return self.model.shown
+
+    def picture(self) -> QImage | None:
+        """Return a copy of the frame on the screen, in its own size."""
+        return None if self.shown is None else self.shown.image.copy()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Room for a common frame and the buttons."""
+        return QSize(720, 582)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Small enough for a grid of many runs."""
+        return QSize(160, 120)
+
+    def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Leave the run."""
+        self.leave()
+        super().closeEvent(event)
+
+    def leave(self) -> None:
+        """Stop reading; the mapping of the run's memory is gone afterwards."""
+        if self._full_screen is not None:
+            self._full_screen.leave()
+        self._beginning.stop()
+        self._eval.stop()
+        self.consumer.stop()
+        self.captures.end()
+
+    def toggle_full_screen(self) -> None:
+        """Fill the screen with this picture, or go back into the window."""
+        if self._full_screen is not None:
+            self._full_screen.leave()
+            return
+        self._full_screen = FullScreen(self.quick, self._layout, self._back_from_full_screen)
+        self._full_screen.setWindowTitle(self.windowTitle())
+        self._full_screen.showFullScreen()
+        self.quick.setFocus()
+        self.model.set_full_screen(True)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        """Notice whether the picture can be seen, here or on the full screen."""
+        if event is not None and watched is self.quick:
+            if event.type() == QEvent.Type.Show:
+                self.model.set_visible(True)
+            elif event.type() == QEvent.Type.Hide:
+                self.model.set_visible(False)
+        return super().eventFilter(watched, event)
+
+    def _load_scene(self) -> None:
+        # The scene covers all of it: nothing needs to be painted below.
+        self.quick.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.quick.setResizeMode(QQuickWidget.ResizeMode.SizeRootObjectToView)
         engine = self.quick.engine()
         assert engine is not None
@@ -58,58 +143,58 @@ class FastLaneTab(QWidget):
         frame = root.findChild(FrameItem, "frame")
         assert frame is not None
         self.frame = frame
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.quick)
-        self._shown: FastLaneFrameEvent | None = None
-        self.model.frame_shown.connect(self._show)
-        self._eval = EvalSummary((eval_directory or Path()) / "eval_summary.json", self)
-        self._eval.text_changed.connect(self.model.set_eval_text)
-        if self.run_mode == "policy_eval":
-            self._eval.start()
-        self._add_shortcuts()
-        # The first look may find the run: what it shows must find somebody who listens.
-        QTimer.singleShot(0, self.consumer.start)
 
-    @property
-    def shown(self) -> FastLaneFrameEvent | None:
-        """The frame on the screen."""
-        return self._shown
+    def _let_go_when_destroyed(self) -> None:
+        """Leave the run also when nobody closes the tab before it is deleted."""
+        summary, consumer, captures = self._eval, self.consumer, self.captures
 
-    def picture(self) -> QImage | None:
-        """Return a copy of the frame on the screen, in its own size."""
-        return None if self._shown is None else self._shown.image.copy()
+        def let_go() -> None:  # must not name the tab, which is half gone by then
+            summary.stop()
+            consumer.let_go()
+            captures.end()
 
-    def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802 - Qt's name
-        """Leave the run."""
-        self.leave()
-        super().closeEvent(event)
-
-    def leave(self) -> None:
-        """Stop reading; the mapping of the run's memory is gone afterwards."""
-        self._eval.stop()
-        self.consumer.stop()
-
-    def toggle_full_screen(self) -> None:
-        """Fill the screen with this picture, or go back into the window."""
-        if self.isFullScreen():
-            self.setWindowFlag(Qt.WindowType.Window, False)
-            self.showNormal()
-        else:
-            self.setWindowFlag(Qt.WindowType.Window, True)
-            self.showFullScreen()
+        self.destroyed.connect(let_go)
 
     def _show(self, event: FastLaneFrameEvent) -> None:
-        self._shown = event
         self.frame.show_image(event.image)
 
+    def _back_from_full_screen(self) -> None:
+        self._full_screen = None
+        self.model.set_full_screen(False)
+
+    def _act(self, name: str) -> None:
+        match name:
+            case "screenshot":
+                self.captures.screenshot()
+            case "record":
+                self.captures.toggle("mp4")
+            case "record_gif":
+                self.captures.toggle("gif")
+            case "full_screen":
+                self.toggle_full_screen()
+            case "fit":
+                self.model.zoom.fit()
+            case "zoom_in":
+                self.model.zoom.zoom_in()
+            case "zoom_out":
+                self.model.zoom.zoom_out()
+            case "actual_size":
+                self.model.zoom.actual_size()
+            case "back":
+                self._back()
+
+    def _back(self) -> None:
+        """Take away what lies over the picture, else leave the full screen."""
+        if self.model.helpVisible:
+            self.model.toggle_help()
+        elif self._full_screen is not None:
+            self._full_screen.leave()
+
     def _add_shortcuts(self) -> None:
-        for keys, action in (
-            ("Space", self.model.toggle_pause),
-            ("H", self.model.toggle_hud),
-            ("0", self.model.fit),
-            ("F11", self.toggle_full_screen),
-        ):
-            shortcut = QShortcut(QKeySequence(keys), self)
+        # On the scene, which keeps them when it moves to the full screen.
+        keys = [(key, action.name) for action in ACTIONS for key in action.keys]
+        for key, name in (*keys, ("Esc", "back")):
+            shortcut = QShortcut(QKeySequence(key), self.quick)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            shortcut.activated.connect(action)
+            shortcut.setAutoRepeat(name.startswith("zoom"))
+            shortcut.activated.connect(lambda name=name: self.model.act(name))

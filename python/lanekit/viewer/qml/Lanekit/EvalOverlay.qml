@@ -22,6 +22,6 @@ Rectangle {
         text: overlay.text
         color: Theme.shadeText
         font.pixelSize: Theme.normalText
-        font.family: "monospace"
+        font.family: Theme.monospace
     }
 }

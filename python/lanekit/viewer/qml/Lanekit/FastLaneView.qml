@@ -13,7 +13,11 @@ Rectangle {
         id: zoomArea
 
         objectName: "zoomArea"
-        anchors.fill: parent
+        anchors.left: parent.left
+        anchors.right: parent.right
+        anchors.top: parent.top
+        anchors.bottom: bar.visible ? bar.top : parent.bottom
+        zoom: view.model.zoom
         contentWidth: frame.frameWidth
         contentHeight: frame.frameHeight
 
@@ -22,26 +26,26 @@ Rectangle {
 
             objectName: "frame"
             anchors.fill: parent
+            opacity: view.model.stale ? 0.55 : 1
         }
     }
 
-    Text {
-        objectName: "hint"
-        anchors.centerIn: parent
-        width: parent.width * 0.8
-        horizontalAlignment: Text.AlignHCenter
-        wrapMode: Text.Wrap
-        text: view.model.hint
-        visible: text !== ""
-        color: Theme.quietText
-        font.pixelSize: Theme.largeText
+    EmptyState {
+        anchors.centerIn: zoomArea
+        width: zoomArea.width * 0.8
+        title: view.model.hint
+        detail: view.model.hintDetail
+        runId: view.model.runId
     }
 
     Hud {
         objectName: "hud"
         x: Theme.gap
         y: Theme.gap
-        visible: view.model.hudVisible
+        // What is not as usual is said although the numbers are hidden.
+        visible: view.model.hudVisible || view.model.stale || view.model.recording !== ""
+        numbers: view.model.hudVisible
+        stale: view.model.stale
         text: view.model.hudText
         status: view.model.status
         paused: view.model.paused
@@ -55,10 +59,37 @@ Rectangle {
         text: view.model.evalText
     }
 
-    Connections {
-        target: view.model
-        function onFitRequested() {
-            zoomArea.reset();
-        }
+    Notice {
+        objectName: "notice"
+        anchors.left: zoomArea.left
+        anchors.bottom: zoomArea.bottom
+        anchors.margins: Theme.gap
+        room: zoomArea.width - 2 * Theme.gap
+        text: view.model.notice
+        bad: view.model.noticeIsBad
+    }
+
+    HelpOverlay {
+        objectName: "help"
+        anchors.centerIn: zoomArea
+        scale: Math.min(1, (zoomArea.height - Theme.gap) / height, (zoomArea.width - Theme.gap) / width)
+        visible: view.model.helpVisible
+        shortcuts: view.model.shortcuts
+    }
+
+    HoverHandler {
+        id: hover
+    }
+
+    ControlBar {
+        id: bar
+
+        objectName: "bar"
+        anchors.left: parent.left
+        anchors.right: parent.right
+        anchors.bottom: parent.bottom
+        visible: view.model.fullScreen ? hover.hovered && hover.point.position.y > view.height - 3 * height : view.height >= 240 && view.width >= 300
+        model: view.model
+        zoom: view.model.zoom
     }
 }

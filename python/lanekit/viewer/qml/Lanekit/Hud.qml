@@ -7,8 +7,10 @@ Rectangle {
 
     required property string text
     required property string status
+    required property bool numbers
+    required property bool stale
     required property bool paused
-    required property bool recording
+    required property string recording
 
     width: lines.width + 2 * Theme.gap
     height: lines.height + 2 * Theme.gap
@@ -20,7 +22,7 @@ Rectangle {
 
         x: Theme.gap
         y: Theme.gap
-        spacing: 2
+        spacing: 3
 
         StatusBadge {
             status: hud.status
@@ -29,23 +31,33 @@ Rectangle {
         Text {
             objectName: "hudText"
             text: hud.text
-            visible: hud.text !== ""
+            visible: hud.numbers && hud.text !== ""
             color: Theme.shadeText
             font.pixelSize: Theme.normalText
-            font.family: "monospace"
+            font.family: Theme.monospace
         }
 
         Text {
-            text: "paused - training goes on"
-            visible: hud.paused
-            color: Theme.waiting
+            objectName: "staleText"
+            text: "last frame; waiting for the worker"
+            visible: hud.stale
+            color: Theme.shadeWaiting
             font.pixelSize: Theme.smallText
         }
 
         Text {
-            text: "● recording"
-            visible: hud.recording
-            color: Theme.bad
+            objectName: "pausedText"
+            text: "paused, training goes on"
+            visible: hud.paused
+            color: Theme.shadeWaiting
+            font.pixelSize: Theme.smallText
+        }
+
+        Text {
+            objectName: "recordingText"
+            text: "● " + hud.recording
+            visible: hud.recording !== ""
+            color: Theme.shadeBad
             font.pixelSize: Theme.smallText
         }
     }

@@ -7,7 +7,9 @@ Row {
 
     required property string status
 
-    readonly property var colours: ({ "connected": Theme.good, "reconnecting": Theme.waiting })
+    readonly property var colours: ({ "connected": Theme.shadeGood, "reconnecting": Theme.shadeWaiting })
+
+    readonly property var words: ({ "fastlane-unavailable": "no worker yet" })
 
     spacing: Theme.gap
 
@@ -16,11 +18,11 @@ Row {
         height: 8
         radius: 4
         anchors.verticalCenter: parent.verticalCenter
-        color: badge.colours[badge.status] ?? Theme.quietText
+        color: badge.colours[badge.status] ?? Theme.shadeQuiet
     }
 
     Text {
-        text: badge.status
+        text: badge.words[badge.status] ?? badge.status
         color: Theme.shadeText
         font.pixelSize: Theme.smallText
     }

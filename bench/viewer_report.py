@@ -1,0 +1,54 @@
+"""The viewer's figures as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NAMES = {"tab": "lanekit's tab", "label": "naive label"}
+INTERVAL_MS = 1000 / 60
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the tables of what was measured."""
+    parts = {"tick": _tick, "watching": _watching, "tabs": _tabs}
+    return "\n\n".join(parts[name](found) for name, found in results.items())
+
+
+def _tick(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| consumer's tick | new frame p50 / p99 | of 16.7 ms | nothing new p50 / p99 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        new, nothing = row["new"], row["nothing"]
+        share = new["p50_us"] / (INTERVAL_MS * 1000)
+        lines.append(
+            f"| {row['width']}x{row['height']} | {new['p50_us']:.0f} / {new['p99_us']:.0f} µs "
+            f"| {share:.1%} | {nothing['p50_us']:.1f} / {nothing['p99_us']:.1f} µs |"
+        )
+    return "\n".join(lines)
+
+
+def _watching(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| 60 Hz into a 960x540 window | CPU of one core | frames/s painted | age p50 / p99 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        for kind, name in _NAMES.items():
+            found = row[kind]
+            lines.append(
+                f"| {row['width']}x{row['height']}, {name} | {found['cpu_share']:.1%} "
+                f"| {found['frames_per_second']:.1f} "
+                f"| {found['age_p50_ms']:.1f} / {found['age_p99_ms']:.1f} ms |"
+            )
+    return "\n".join(lines)
+
+
+def _tabs(found: dict[str, Any]) -> str:
+    return (
+        f"{found['tabs']} tabs of {found['width']}x{found['height']} at 60 Hz in one process: "
+        f"event loop p50 {found['loop_p50_ms']:.1f} ms, p99 {found['loop_p99_ms']:.1f} ms; "
+        f"CPU {found['cpu_share']:.0%} of one core, {found['frames_per_second']:.1f} frames/s "
+        f"painted per tab, age p50 {found['age_p50_ms']:.1f} ms, p99 {found['age_p99_ms']:.1f} ms"
+    )

@@ -1,0 +1,232 @@
+"""``lanekit view`` as typed: a window, the terminal instead, or a picture in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from known_frames import as_shown, config_of, in_format, known_rgb
+from pictures import rgb_of
+from PyQt6.QtGui import QImage
+from writers import StartWriter
+
+from lanekit import FastLaneWriter
+from lanekit.viewer.png import encode_png
+from lanekit.viewer.qt_platform import (
+    COMMON_LIBRARIES,
+    PLATFORM_LIBRARIES,
+    obstacle_to_windows,
+)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment without a screen, changed."""
+    screen = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return {key: value for key, value in os.environ.items() if key not in screen} | changes
+
+
+def view(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lanekit", "view", *arguments],
+        env=environment(**changes),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("pixel_format", ["RGB", "RGBA", "BGRX", "GRAY"])
+def test_a_snapshot_is_the_newest_frame(run_id: str, tmp_path: Path, pixel_format: str) -> None:
+    path = tmp_path / "out.png"
+    rgb = known_rgb(33, 21, 4)
+    with FastLaneWriter.create(run_id, config_of(33, 21, pixel_format)) as writer:
+        writer.publish(in_format(rgb, pixel_format))
+        done = view(run_id, "--snapshot", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{path}: frame 1 of {run_id}, 33x21\n"
+    assert np.array_equal(rgb_of(QImage(str(path))), as_shown(rgb, pixel_format))
+
+
+def test_a_snapshot_needs_no_qt(run_id: str, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules.update(PyQt6=None, PIL=None); "
+        "from lanekit.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    path = tmp_path / "out.png"
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        writer.publish(known_rgb(8, 8))
+        command = [sys.executable, "-c", code, "view", run_id, "--snapshot", str(path)]
+        subprocess.run(command, env=environment(), check=True, timeout=60)
+    assert np.array_equal(rgb_of(QImage(str(path))), known_rgb(8, 8))
+
+
+def test_a_snapshot_waits_for_a_worker_that_draws_when_watched(run_id: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.png"
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        command = [sys.executable, "-m", "lanekit", "view", run_id, "--snapshot", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            while not writer.watched:
+                time.sleep(0.01)
+            writer.publish(known_rgb(8, 8))
+            process.communicate()
+        assert process.returncode == 0
+    assert np.array_equal(rgb_of(QImage(str(path))), known_rgb(8, 8))
+
+
+def test_a_snapshot_of_nothing_says_so(run_id: str, tmp_path: Path) -> None:
+    done = view(run_id, "--snapshot", str(tmp_path / "out.png"), "--wait", "0.1")
+    assert done.returncode == 1
+    assert "nothing publishes run" in done.stderr
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        writer.publish(known_rgb(8, 8))
+        done = view(run_id, "--snapshot", "/nowhere/out.png")
+    assert done.returncode == 1
+    assert "/nowhere/out.png can not be written: No such file or directory" in done.stderr
+
+
+def test_random_pixels_survive_the_png(tmp_path: Path) -> None:
+    noise = np.random.default_rng(7).integers(0, 256, (19, 31, 3), np.uint8)
+    image = QImage.fromData(encode_png(noise), "PNG")
+    assert np.array_equal(rgb_of(image), noise)
+
+
+def test_without_a_screen_the_run_comes_to_the_terminal_and_one_line_says_why(
+    run_id: str, start_writer: StartWriter
+) -> None:
+    start_writer()
+    done = view(run_id, "--seconds", "0.5")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "lanekit view: no window: there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set; "
+        "showing the run in the terminal\n"
+    )
+    assert run_id in done.stdout
+    quiet = view(run_id, "--terminal", "--seconds", "0.5")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"DISPLAY": ":4711"}, "no window: "),
+        ({"QT_QPA_PLATFORM": "teletype"}, "QT_QPA_PLATFORM may be one of"),
+        ({"WAYLAND_DISPLAY": "wayland-4711"}, "no window: "),
+    ],
+)
+def test_a_screen_that_is_not_there_is_no_crash(
+    run_id: str, start_writer: StartWriter, changes: dict[str, str], said: str
+) -> None:
+    start_writer()
+    done = view(run_id, "--seconds", "0.5", **changes)
+    assert done.returncode == 0
+    assert said in done.stderr
+    assert run_id in done.stdout
+
+
+@pytest.mark.parametrize("platform", ["xcb", "wayland"])
+def test_missing_libraries_are_told_by_the_packages_that_have_them(platform: str) -> None:
+    here = {"xcb": {"DISPLAY": ":0"}, "wayland": {"WAYLAND_DISPLAY": "wayland-0"}}[platform]
+    for library, package in {**COMMON_LIBRARIES, **PLATFORM_LIBRARIES[platform]}.items():
+        found = obstacle_to_windows(here, lambda name, library=library: name != library)
+        assert found is not None
+        assert found.remedy == f"sudo apt-get install {package}"
+    nothing = obstacle_to_windows({"DISPLAY": ":0"}, lambda _: False)
+    assert nothing is not None
+    assert {"libegl1", "libxkbcommon0", "libxcb-cursor0"} < set(nothing.remedy.split())
+
+
+def test_the_window_shows_the_run_until_it_is_told_to_stop(
+    run_id: str, start_writer: StartWriter
+) -> None:
+    start_writer()
+    done = view(run_id, "--seconds", "1", QT_QPA_PLATFORM="offscreen")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_closes_the_window(run_id: str, number: signal.Signals) -> None:
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-m", "lanekit", "view", run_id],
+            env=environment(QT_QPA_PLATFORM="offscreen"),
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            while not writer.watched:
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.send_signal(number)
+            assert process.communicate()[1] == ""
+        assert process.returncode == 0
+
+
+@pytest.fixture
+def virtual_screen(tmp_path: Path) -> Iterator[str]:
+    """An X server without hardware."""
+    if shutil.which("Xvfb") is None:
+        pytest.skip("Xvfb is not installed here")
+    readable, writable = os.pipe()
+    with subprocess.Popen(
+        ["Xvfb", "-displayfd", str(writable), "-screen", "0", "1024x768x24"],
+        pass_fds=[writable],
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        os.close(writable)
+        with open(readable, encoding="ascii") as answer:
+            number = answer.readline().strip()
+        yield f":{number}"
+        server.terminate()
+
+
+def test_on_a_virtual_screen_there_is_a_window_or_the_name_of_what_it_lacks(
+    run_id: str, start_writer: StartWriter, virtual_screen: str
+) -> None:
+    start_writer()
+    done = view(run_id, "--seconds", "2", DISPLAY=virtual_screen)
+    assert done.returncode == 0
+    if done.stderr:
+        assert "sudo apt-get install libx" in done.stderr
+    else:
+        assert done.stdout == ""
+
+
+@pytest.mark.once
+def test_without_a_name_the_only_live_run_is_shown_else_they_are_listed(
+    run_id: str, tmp_path: Path
+) -> None:
+    """In a /dev/shm of its own, where there are no other runs."""
+    alone = ["unshare", "--mount", "sh", "-c"]
+    mount = "mount -t tmpfs tmpfs /dev/shm && "
+    if subprocess.run([*alone, mount + "true"], capture_output=True).returncode:
+        pytest.skip("may not mount here")
+    path = tmp_path / "out.png"
+    code = f"""
+from lanekit import FastLaneConfig, FastLaneWriter
+from lanekit.cli import main
+def view():
+    return main(["view", "--snapshot", {str(path)!r}, "--wait", "0.2"])
+assert view() == 1
+with FastLaneWriter.create("first run", FastLaneConfig(8, 8)) as first:
+    first.publish(bytes(192))
+    with FastLaneWriter.create("first run/state", FastLaneConfig(8, 8)):
+        assert view() == 0
+    with FastLaneWriter.create("second", FastLaneConfig(8, 8)):
+        assert view() == 1
+"""
+    done = subprocess.run(
+        [*alone, mount + 'exec "$0" -c "$1"', sys.executable, code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no run is live" in done.stderr
+    assert done.stderr.endswith("  lanekit view 'first run'\n  lanekit view second\n")
