@@ -5,8 +5,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
-# The slow lane's tests wait for processes most of the time; those of the fast lane want the cores.
-PARALLEL := --numprocesses 3 --dist loadfile
 
 .PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak bench screenshots clean
 
@@ -28,8 +26,7 @@ ctest: $(VENV)/.developer ## the C core alone: release, sanitizers, 64-bit ARM u
 	done
 
 pytest: $(VENV)/.developer ## the Python tests on this interpreter
-	$(BIN)/python -m pytest --ignore=tests/slow --ignore=tests/viewer
-	$(BIN)/python -m pytest tests/slow tests/viewer $(PARALLEL)
+	tools/run_pytest.sh $(BIN)/python
 
 test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython found, and 3.14t
 	PATH="$(abspath $(BIN)):$$PATH" tools/test_pythons.sh $(PYTHONS)

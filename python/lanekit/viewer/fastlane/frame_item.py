@@ -29,6 +29,9 @@ class FrameItem(QQuickItem):
         self._fresh = False
         self._frame_size = QSizeF()
         self.windowChanged.connect(self._follow_window)
+        # PyQt never lets go of the Python part of what QML makes; image and texture must not stay.
+        held = vars(self)
+        self.destroyed.connect(lambda: held.clear())
 
     @pyqtProperty(float, notify=frameSizeChanged)
     def frameWidth(self) -> float:  # noqa: N802 - a QML name

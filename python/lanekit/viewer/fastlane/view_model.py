@@ -54,7 +54,7 @@ class FastLaneViewModel(QObject):
         self._notice = ""
         self._notice_is_bad = False
         self._hud_timer = self._single_shot(HUD_MS, self._tell_hud)
-        self._notice_timer = self._single_shot(NOTICE_MS, lambda: self.say(""))
+        self._notice_timer = self._single_shot(NOTICE_MS, self._say_no_more)
         self._hidden_timer = self._single_shot(HIDDEN_MS, self._settle_reading)
         consumer.status_changed.connect(self._take_status)
         consumer.frame_ready.connect(self._take_frame)
@@ -228,6 +228,9 @@ class FastLaneViewModel(QObject):
         timer.setInterval(milliseconds)
         timer.timeout.connect(call)
         return timer
+
+    def _say_no_more(self) -> None:
+        self.say("")
 
     def _settle_reading(self) -> None:
         seen = self._visible or self._hidden_timer.isActive() or self._recording != ""
