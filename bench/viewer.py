@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bench.viewer_live import RATES, live
+
 GEOMETRIES = ((640, 480), (1920, 1080))
 
 
@@ -99,6 +101,7 @@ MEASUREMENTS = {
     "tick": [functools.partial(tick, width=w, height=h) for w, h in GEOMETRIES],
     "watching": [functools.partial(watching, width=w, height=h) for w, h in GEOMETRIES],
     "tabs": [tabs],
+    "live": [functools.partial(live, rate=rate) for rate in RATES],
 }
 UNTIMED: set[str] = set()
 TWO_CORES: set[str] = set()

@@ -10,7 +10,7 @@ INTERVAL_MS = 1000 / 60
 
 def markdown(results: dict[str, Any]) -> str:
     """Return the tables of what was measured."""
-    parts = {"tick": _tick, "watching": _watching, "tabs": _tabs}
+    parts = {"tick": _tick, "watching": _watching, "tabs": _tabs, "live": _live}
     return "\n\n".join(parts[name](found) for name, found in results.items())
 
 
@@ -52,3 +52,19 @@ def _tabs(found: dict[str, Any]) -> str:
         f"CPU {found['cpu_share']:.0%} of one core, {found['frames_per_second']:.1f} frames/s "
         f"painted per tab, age p50 {found['age_p50_ms']:.1f} ms, p99 {found['age_p99_ms']:.1f} ms"
     )
+
+
+def _live(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| steps/s sent | steps/s followed | episodes/s followed | steps/s shown | pictures/s "
+        "| CPU of one core | event loop p50 / p99 |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['offered']:,} | {row['steps_per_second']:,.0f} "
+            f"| {row['episodes_per_second']:,.0f} | {row['shown_per_second']:,.0f} "
+            f"| {row['drawn_per_second']:.1f} | {row['cpu_share']:.0%} "
+            f"| {row['loop_p50_ms']:.1f} / {row['loop_p99_ms']:.1f} ms |"
+        )
+    return "\n".join(lines)

@@ -17,6 +17,6 @@ def test_every_measurement_can_be_made(root: Path, tmp_path: Path) -> None:
         command, cwd=root, capture_output=True, text=True, timeout=120, check=True
     )
     results = json.loads((tmp_path / "viewer.json").read_text(encoding="utf-8"))["results"]
-    assert set(results) == {"tick", "watching", "tabs"}
+    assert set(results) == {"tick", "watching", "tabs", "live"}
     assert "naive label" in done.stdout
     assert results["tabs"]["frames_per_second"] > 0

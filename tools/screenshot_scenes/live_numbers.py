@@ -79,12 +79,12 @@ def agents() -> QPixmap:
 
 
 def long_run() -> QPixmap:
-    """A long run without smoothing, light."""
+    """A long run, light."""
     with stored_run(RUN) as run:
-        run.learn(25_000)
+        run.learn(25_000, pace=25)
         with _tab(run, "", "light") as tab:
             _shown(tab, 25_000)
-            tab.smoothing.slider.setValue(0)
+            tab.smoothing.slider.setValue(7)
             QTest.qWait(150)
             return tab.grab()
 
@@ -95,12 +95,10 @@ def starved() -> QPixmap:
         run.learn(300)
         with _tab(run, "", "dark") as tab:
             _shown(tab, 300)
-            for _ in range(4):
+            while tab.status.state != "sampling":
                 run.learn(3, steps=5000)
                 QTest.qWait(30)
-            wait_until(lambda: tab.status.missed > 0)
-            tab.status.set_starved(True)
-            QTest.qWait(50)
+            QTest.qWait(300)
             return tab.grab()
 
 
@@ -111,7 +109,7 @@ def daemon_away() -> QPixmap:
         with _tab(run, "", "dark") as tab:
             _shown(tab, 500)
             run.end_daemon()
-            wait_until(lambda: tab.status.state == "away")
+            wait_until(lambda: "`lanekit daemon`" in tab.status.problem)
             QTest.qWait(200)
             return tab.grab()
 

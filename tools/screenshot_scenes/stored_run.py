@@ -31,7 +31,7 @@ class StoredRun:
         self.run_id = run_id
         self._directory = directory
         self._source = random.Random(7)
-        self._steps = self._episodes = 0
+        self._steps = self._episodes = self._learned = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,16 +62,18 @@ class StoredRun:
             self._process.communicate()
             self._process = None
 
-    def learn(self, episodes: int, agents: Iterable[str] = ("",), *, steps: int = 40) -> None:
-        """Add episodes of agents that get better, and some steps of each agent's last one."""
+    def learn(
+        self, episodes: int, agents: Iterable[str] = ("",), *, steps: int = 40, pace: int = 1
+    ) -> None:
+        """Add episodes of agents that get better, slower with a larger `pace`, and some steps."""
         with grpc.insecure_channel(self.target) as channel:
             stub = TrainerServiceStub(channel)
             request = pb.RegisterWorkerRequest(run_id=self.run_id, stream_id="s")
             stub.RegisterWorker(request, timeout=PATIENCE)
             names = list(agents)
             made = [
-                self._episode(number, place, name)
-                for number in range(episodes)
+                self._episode(number, place, name, pace)
+                for number in range(self._learned, self._learned + episodes)
                 for place, name in enumerate(names)
             ]
             for first in range(0, len(made), 2000):
@@ -83,6 +85,7 @@ class StoredRun:
                 )
                 list(stub.PublishRunEpisodes(iter([batch]), timeout=PATIENCE))
             self._episodes += len(made)
+            self._learned += episodes
             self.step(steps, names, stub)
 
     def step(self, count: int, names: list[str], stub: TrainerServiceStub) -> None:
@@ -100,9 +103,9 @@ class StoredRun:
         list(stub.PublishRunSteps(iter([batch]), timeout=PATIENCE))
         self._steps += len(made)
 
-    def _episode(self, number: int, place: int, name: str) -> pb.Episode:
+    def _episode(self, number: int, place: int, name: str, pace: int) -> pb.Episode:
         best = 500.0 / (1 + 0.35 * place)
-        skill = best / (1 + math.exp(-(number - 260 - 90 * place) / 70))
+        skill = best / (1 + math.exp(-(number / pace - 260 - 90 * place) / 70))
         gained = max(8.0, self._source.gauss(20 + skill * 0.9, 6 + skill * 0.22))
         gained = min(gained, best)
         return pb.Episode(

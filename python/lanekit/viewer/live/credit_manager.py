@@ -54,7 +54,7 @@ class CreditManager(QObject):
         account = self._accounts.get((run_id, agent_id))
         if account is None:
             return 0
-        taken = min(wanted, account.credits)
+        taken = min(max(0, wanted), account.credits)
         account.credits -= taken
         if account.credits < self._threshold and not account.starved:
             account.starved = True
@@ -62,8 +62,13 @@ class CreditManager(QObject):
         return taken
 
     def grant_credits(self, run_id: str, agent_id: str, amount: int) -> int:
-        """Add credits, up to as many as the account began with; return what it has now."""
-        account = self._accounts.setdefault((run_id, agent_id), _Account(0, starved=True))
+        """Add credits, up to as many as the account began with; return what it has now.
+
+        What comes back after an account was closed is nobody's.
+        """
+        account = self._accounts.get((run_id, agent_id))
+        if account is None:
+            return 0
         account.credits = min(self._initial, account.credits + max(0, amount))
         if account.starved and account.credits >= self._threshold:
             account.starved = False

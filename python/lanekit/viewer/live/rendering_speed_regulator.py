@@ -16,7 +16,8 @@ class RenderingSpeedRegulator(QObject):
     """Takes payloads at any rate and hands out the freshest, one each interval.
 
     What comes before :meth:`start` is kept, the newest 32; if nobody starts it, it starts itself
-    half a second after the first payload. `dropped` counts what was never handed out.
+    half a second after the first payload. Once stopped, it starts when it is told to. `dropped`
+    counts what was never handed out.
     """
 
     payload_ready = pyqtSignal(object)
@@ -25,12 +26,11 @@ class RenderingSpeedRegulator(QObject):
         self, *, render_delay_ms: int = RENDER_DELAY_MS, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        if render_delay_ms < 1:
-            raise ValueError(f"render_delay_ms is at least 1, not {render_delay_ms}")
         self._queue: deque[Any] = deque(maxlen=RENDER_QUEUE_SIZE)
         self.dropped = 0
+        self._stopped = False
         self._drain_timer = QTimer(self)
-        self._drain_timer.setInterval(render_delay_ms)
+        self.set_delay(render_delay_ms)
         self._drain_timer.timeout.connect(self._drain)
         self._bootstrap = QTimer(self)
         self._bootstrap.setSingleShot(True)
@@ -49,10 +49,13 @@ class RenderingSpeedRegulator(QObject):
 
     def set_delay(self, render_delay_ms: int) -> None:
         """Choose another pace."""
-        self._drain_timer.setInterval(max(1, render_delay_ms))
+        if render_delay_ms < 1:
+            raise ValueError(f"render_delay_ms is at least 1, not {render_delay_ms}")
+        self._drain_timer.setInterval(render_delay_ms)
 
     def start(self) -> None:
         """Begin to hand out: the freshest of what is there at once. May be called twice."""
+        self._stopped = False
         self._bootstrap.stop()
         if not self.running:
             self._drain_timer.start()
@@ -60,6 +63,7 @@ class RenderingSpeedRegulator(QObject):
 
     def stop(self) -> None:
         """Hand out nothing more; what is waiting stays, and what comes is kept as before."""
+        self._stopped = True
         self._bootstrap.stop()
         self._drain_timer.stop()
 
@@ -68,7 +72,7 @@ class RenderingSpeedRegulator(QObject):
         if len(self._queue) == RENDER_QUEUE_SIZE:
             self.dropped += 1
         self._queue.append(payload)
-        if not self.running and not self._bootstrap.isActive():
+        if not (self.running or self._stopped or self._bootstrap.isActive()):
             self._bootstrap.start()
 
     def _drain(self) -> None:

@@ -1,16 +1,28 @@
-"""What a table shows of a step or an episode, and how it comes out of a batch."""
+"""What is shown of steps and episodes, and how it comes out of the daemon's messages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lanekit.slow.proto import telemetry_pb2 as pb
+
+LONGEST_TEXT = 240
+"""Of an action or observation, which may be a whole image, a table keeps the beginning."""
+
+TERMINATED = 1
+TRUNCATED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """One step as people read it."""
 
+    position: int
+    """Its place among the run's committed steps, from 0 on."""
     agent_id: str
     episode: int
     step: int
@@ -19,74 +31,114 @@ class StepRow:
     truncated: bool
     action: str
     observation: str
-    wall_time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeRow:
-    """One finished episode."""
+class AgentSteps:
+    """One agent's steps of a batch."""
 
-    agent_id: str
-    episode: int
-    episode_return: float | None
-    length: int
-    terminated: bool
-    truncated: bool
-    wall_time_ns: int
+    count: int
+    newest: list[StepRow]
+    """The last of them, the oldest first."""
+    rewards: NDArray[np.float64]
+    """Of all of them and of those that are not counted; NaN where none was given."""
 
 
-def newest_steps(columns: pb.StepColumns, most: int) -> dict[str, list[StepRow]]:
-    """Return each agent's last steps of a batch, the oldest first.
+@dataclass(frozen=True, slots=True)
+class EpisodeBlock:
+    """Finished episodes, in the order of their commits."""
 
-    Only these are taken apart: a batch may hold thousands, a screen shows some.
+    agents: list[str]
+    episode: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    """NaN where none was given."""
+    length: NDArray[np.int64]
+    ending: NDArray[np.uint8]
+    """TERMINATED, TRUNCATED, both, or 0."""
+
+    def __len__(self) -> int:
+        return len(self.agents)
+
+
+def steps_by_agent(
+    columns: pb.StepColumns, first: int, most: int, counted_from: int = 0
+) -> dict[str, AgentSteps]:
+    """Take a batch apart whose first step has the position `first`.
+
+    At most `most` steps of each agent become rows: a batch holds many, a screen shows some. Of
+    those before the position `counted_from` only the rewards are taken.
     """
-    rows: dict[str, list[StepRow]] = {}
-    for index in range(columns.rows - 1, -1, -1):
-        agent = columns.names[columns.agent_index[index]] if columns.agent_index else ""
-        kept = rows.setdefault(agent, [])
-        if len(kept) < most:
-            kept.append(_step_row(columns, index, agent))
-    for kept in rows.values():
-        kept.reverse()
-    return rows
+    if not columns.rows:
+        return {}
+    rewards = (
+        np.array(columns.reward, np.float64)
+        if columns.reward
+        else np.full(columns.rows, np.nan, np.float64)
+    )
+    found = {}
+    for agent, rows in _rows_by_agent(columns).items():
+        counted = rows[rows >= counted_from - first]
+        newest = [_step_row(columns, int(row), agent, first, rewards) for row in counted[-most:]]
+        found[agent] = AgentSteps(len(counted), newest, rewards[rows])
+    return found
 
 
-def steps_per_agent(columns: pb.StepColumns) -> dict[str, int]:
-    """Return how many steps of each agent a batch holds."""
+def episode_block(episodes: Sequence[pb.Episode]) -> EpisodeBlock:
+    """Return episodes as columns."""
+    return EpisodeBlock(
+        [each.agent_id for each in episodes],
+        np.array([each.episode for each in episodes], np.int64),
+        np.array(
+            [
+                each.episode_return if each.HasField("episode_return") else np.nan
+                for each in episodes
+            ],
+            np.float64,
+        ),
+        np.array([each.length for each in episodes], np.int64),
+        np.array(
+            [TERMINATED * each.terminated + TRUNCATED * each.truncated for each in episodes],
+            np.uint8,
+        ),
+    )
+
+
+def ending_text(terminated: bool, truncated: bool) -> str:
+    """Return how an episode ended, in a word; nothing while it goes on."""
+    words = ["terminated"] * terminated + ["truncated"] * truncated
+    return ", ".join(words)
+
+
+def _rows_by_agent(columns: pb.StepColumns) -> dict[str, NDArray[np.intp]]:
     if not columns.agent_index:
-        return {"": columns.rows} if columns.rows else {}
-    counts: dict[int, int] = {}
-    for agent in columns.agent_index:
-        counts[agent] = counts.get(agent, 0) + 1
-    return {columns.names[agent]: count for agent, count in counts.items()}
+        return {"": np.arange(columns.rows)}
+    agents = np.array(columns.agent_index, np.int64)
+    order = np.argsort(agents, kind="stable")
+    borders = np.flatnonzero(np.diff(agents[order])) + 1
+    return {
+        columns.names[int(agents[rows[0]])]: rows for rows in np.split(order, borders) if len(rows)
+    }
 
 
-def episode_row(episode: pb.Episode) -> EpisodeRow:
-    """Return an episode as a table shows it."""
-    known = episode.HasField("episode_return")
-    return EpisodeRow(
-        episode.agent_id,
-        episode.episode,
-        episode.episode_return if known else None,
-        episode.length,
-        episode.terminated,
-        episode.truncated,
-        episode.wall_time_ns,
-    )
-
-
-def _step_row(columns: pb.StepColumns, index: int, agent: str) -> StepRow:
-    reward = columns.reward[index] if columns.reward else None
+def _step_row(
+    columns: pb.StepColumns, row: int, agent: str, first: int, rewards: NDArray[np.float64]
+) -> StepRow:
+    reward = float(rewards[row])
     return StepRow(
+        first + row,
         agent,
-        columns.episode[index] if columns.episode else 0,
-        columns.step[index] if columns.step else 0,
-        None if reward is None or reward != reward else reward,  # NaN: none was given
-        bool(columns.terminated) and columns.terminated[index],
-        bool(columns.truncated) and columns.truncated[index],
-        columns.action_json[index].decode("utf-8", "replace") if columns.action_json else "",
-        columns.observation_json[index].decode("utf-8", "replace")
-        if columns.observation_json
-        else "",
-        columns.wall_time_ns[index] if columns.wall_time_ns else 0,
+        columns.episode[row] if columns.episode else 0,
+        columns.step[row] if columns.step else 0,
+        None if np.isnan(reward) else reward,
+        bool(columns.terminated) and columns.terminated[row],
+        bool(columns.truncated) and columns.truncated[row],
+        _short(columns.action_json[row]) if columns.action_json else "",
+        _short(columns.observation_json[row]) if columns.observation_json else "",
     )
+
+
+def _short(text: bytes) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text.decode("utf-8", "replace")
+    # A letter that the cut goes through is left out.
+    return text[:LONGEST_TEXT].decode("utf-8", "ignore") + "…"
