@@ -22,6 +22,7 @@ from lanekit.cli import (
     demo,
     doctor,
     export,
+    gui,
     ls,
     proxy,
     replay,
@@ -52,6 +53,7 @@ class Command(Protocol):
 COMMANDS: tuple[Command, ...] = (
     demo,
     view,
+    gui,
     ls,
     clean,
     stress,

@@ -19,15 +19,11 @@ from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.ls import printable
 from lanekit.cli.progress_bar import ProgressBar
 from lanekit.cli.quantities import duration, number
-from lanekit.cli.worker_options import (
-    BadOptions,
-    add_worker_options,
-    config_document,
-    configuration,
-)
+from lanekit.cli.worker_options import add_worker_options, configuration
 from lanekit.errors import DaemonError, DaemonUnavailable, InvalidEvent
 from lanekit.fast.environment import apply_fastlane_environment, read_fastlane_environment
 from lanekit.worker import InstalledWorker, find_worker
+from lanekit.worker.submission import BadOptions, config_document, environment_to_send
 
 if TYPE_CHECKING:
     from lanekit.cli.followed_run import FollowedRun
@@ -107,8 +103,7 @@ def _submission(
 
 def _environment(args: argparse.Namespace, daemon: DaemonClient) -> dict[str, str]:
     """Return the worker's environment: ours, if the daemon is, and what shall be shown."""
-    # A daemon may have been started elsewhere, long ago: with other paths, devices, keys.
-    environment = dict(filter(_is_text, os.environ.items())) if daemon.target.is_unix else {}
+    environment = environment_to_send() if daemon.target.is_unix else {}
     given = {
         field: value
         for field, value in (
@@ -124,15 +119,6 @@ def _environment(args: argparse.Namespace, daemon: DaemonClient) -> dict[str, st
     except ValueError as error:
         raise BadOptions(str(error)) from error
     return environment
-
-
-def _is_text(variable: tuple[str, str]) -> bool:
-    """Tell whether a variable has a form that can be sent: file names may be any bytes."""
-    try:
-        "=".join(variable).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _start_daemon_if_absent(args: argparse.Namespace, daemon: DaemonClient) -> None:

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lanekit.worker import InstalledWorker, WorkerConfig
-
-
-class BadOptions(ValueError):
-    """Options that a worker can not be started with; the message says which, and why."""
+from lanekit.worker.submission import BadOptions, checked_configuration
 
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
@@ -52,22 +49,10 @@ def configuration(worker: InstalledWorker, args: argparse.Namespace, new_id: str
             raise BadOptions(f"{name} is given twice")
         options[name] = _value(value)
     data = {"run_id": new_id, **_file_content(args.config), **options}
-    config_class = worker.config_class()
     try:
-        return config_class.from_dict(data)
-    except Exception as error:  # anybody's class, with checks of its own
-        words = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
-        raise BadOptions(f"worker {worker.name!r}: {words}") from error
-
-
-def config_document(worker: InstalledWorker, config: WorkerConfig) -> bytes:
-    """Return a configuration as the JSON that its worker reads."""
-    try:
-        return json.dumps(config.to_dict(), allow_nan=False).encode()
-    except (ValueError, TypeError) as error:
-        raise BadOptions(
-            f"worker {worker.name!r}: its configuration does not fit into JSON: {error}"
-        ) from error
+        return checked_configuration(worker, data)
+    except BadOptions as error:
+        raise BadOptions(f"worker {worker.name!r}: {error}") from error
 
 
 def _value(text: str) -> Any:

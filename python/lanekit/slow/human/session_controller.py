@@ -64,7 +64,9 @@ class SessionController:
         """Steps of this episode."""
         self.observation: Any = None
         """What the human sees now."""
-        self._event("run_started", {"human": True, "environment": type(env).__name__})
+        spec = getattr(env, "spec", None)  # Gymnasium's: wrappers have a class of their own
+        environment = getattr(spec, "id", None) or type(env).__name__
+        self._event("run_started", {"human": True, "environment": environment})
 
     def begin_episode(self, seed: int | None = None) -> Any:
         """Reset the environment, return what the human sees; an episode under way is cut short."""

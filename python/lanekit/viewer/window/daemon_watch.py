@@ -9,7 +9,7 @@ from PyQt6.QtCore import QObject, pyqtSignal
 
 from lanekit import errors
 from lanekit.slow.daemon_client import DaemonClient
-from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.viewer.window.run_row import row_of
 
 RETRY_SECONDS = 1.0
 
@@ -17,8 +17,10 @@ RETRY_SECONDS = 1.0
 class DaemonWatch(QObject):
     """Says which runs changed, and whether the daemon answers; goes on trying when it does not."""
 
+    runs_listed = pyqtSignal(list)
+    """Every run there is, as rows: whenever a daemon begins to answer, which may be another one."""
     runs_changed = pyqtSignal(list)
-    """``pb.Run`` of those that changed, as they are now; all of them at first."""
+    """Rows of those that changed since, as they are now."""
     daemon_changed = pyqtSignal(bool, str)
     """Whether it answers, and if not, why, in words."""
 
@@ -28,6 +30,7 @@ class DaemonWatch(QObject):
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._client: DaemonClient | None = None
+        self._said: tuple[bool, str] | None = None
         self._thread = threading.Thread(target=self._watch, name="daemon-watch", daemon=True)
 
     def start(self) -> None:
@@ -44,34 +47,37 @@ class DaemonWatch(QObject):
             self._thread.join()
 
     def _watch(self) -> None:
-        said: tuple[bool, str] | None = None
         while not self._stopped.is_set():
-            client = self._connect()
-            with self._lock:
-                self._client = client
-            answer = (False, "")
             try:
-                # From the beginning each time: another daemon may answer now, with other runs.
-                for page in client.watch_runs():
-                    if self._stopped.is_set():
-                        return
-                    if said != (True, ""):
-                        said = (True, "")
-                        self.daemon_changed.emit(*said)
-                    self.runs_changed.emit(list(page.runs))
-            except (errors.DaemonError, ValueError) as error:
+                self._watch_once()
+            except (errors.LanekitError, ValueError) as error:
                 # ValueError: gRPC's word for a channel that stop() closed meanwhile.
-                answer = (False, str(error))
-            finally:
-                with self._lock:
-                    self._client = None
-                client.close()
-            if not self._stopped.is_set() and said != answer:
-                said = answer
-                self.daemon_changed.emit(*answer)
+                self._say(False, str(error))
             self._stopped.wait(RETRY_SECONDS)
 
+    def _watch_once(self) -> None:
+        """Follow one daemon until it, or stop(), ends the stream."""
+        client = self._connect()
+        try:
+            with self._lock:
+                self._client = client
+                if self._stopped.is_set():
+                    return
+            first = True
+            for page in client.watch_runs():
+                if self._stopped.is_set():
+                    return
+                self._say(True, "")
+                (self.runs_listed if first else self.runs_changed).emit(
+                    [row_of(run) for run in page.runs]
+                )
+                first = False
+        finally:
+            with self._lock:
+                self._client = None
+            client.close()
 
-def is_live(run: pb.Run) -> bool:
-    """Tell whether a run may still show something new."""
-    return run.state in (pb.RUN_STATE_SUBMITTED, pb.RUN_STATE_RUNNING, pb.RUN_STATE_PAUSED)
+    def _say(self, answers: bool, reason: str) -> None:
+        if not self._stopped.is_set() and self._said != (answers, reason):
+            self._said = (answers, reason)
+            self.daemon_changed.emit(answers, reason)

@@ -1,0 +1,55 @@
+"""``lanekit gui``: all runs in a window: watch, start, pause, stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from lanekit.cli.connection import add_connection_arguments, connect, missing_slow
+from lanekit.cli.view import positive
+from lanekit.viewer.qt_platform import obstacle_to_windows
+
+NAME = "gui"
+HELP = "open the main window: all runs, live pictures, numbers, control"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_connection_arguments(parser)
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help="the daemon's store, which replays are read from (default: the usual one)",
+    )
+    parser.add_argument("--seconds", type=positive, help="close the window after this long")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the window until it is closed; the status is 1 if there can be none."""
+    obstacle = obstacle_to_windows(os.environ)
+    if obstacle is not None:
+        print(
+            f"lanekit gui: no window: {obstacle}; `lanekit runs` and `lanekit view --terminal` "
+            "need none",
+            file=sys.stderr,
+        )
+        return 1
+    # Refuses an address or a token file that can not be used here, not in a window.
+    with connect(args) as client:
+        target = client.target
+    try:
+        from lanekit.viewer.window.daemon_access import DaemonAccess
+        from lanekit.viewer.window.showing import show_main_window
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from None
+    access = DaemonAccess(
+        lambda: connect(args),
+        target,
+        may_start=args.daemon is None,
+        token_file=args.token_file,
+        store=args.store,
+    )
+    return show_main_window(access, seconds=args.seconds)

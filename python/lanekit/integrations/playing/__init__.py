@@ -1,0 +1,1 @@
+"""Gymnasium environments as a person who wants to play meets them."""

@@ -1,0 +1,1 @@
+"""Recorded episodes, looked at again."""

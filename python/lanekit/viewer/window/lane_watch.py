@@ -1,0 +1,68 @@
+"""The runs that publish pictures on this machine, whether a daemon knows of them or not."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+
+from PyQt6.QtCore import QObject, pyqtSignal
+
+from lanekit.integrations.showing.lanes import state_lane_of
+from lanekit.segments import SegmentInfo, scan_segments
+
+LOOK_SECONDS = 1.0
+_SLOT_LANE = re.compile(r"(?P<run>.+)/env-\d+", re.DOTALL)
+
+
+class LaneWatch(QObject):
+    """Looks every second, in a thread, which runs have a living writer."""
+
+    lanes_changed = pyqtSignal(dict)
+    """Run id -> when its lane was made, in nanoseconds since 1970. Only told when it changed."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lane-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; returns when the thread has ended."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        told: dict[str, int] | None = None
+        while not self._stopped.is_set():
+            found = live_lanes()
+            if found != told and not self._stopped.is_set():
+                told = found
+                self.lanes_changed.emit(dict(found))
+            self._stopped.wait(LOOK_SECONDS)
+
+
+def live_lanes() -> dict[str, int]:
+    """Return the runs with a living writer of pictures, and since when."""
+    lanes = {
+        segment.run_id: segment.created_unix_ns
+        for segment in scan_segments()
+        if isinstance(segment, SegmentInfo) and segment.kind == "frame" and not segment.orphan
+    }
+    helpers = set(_helper_lanes(lanes))
+    return {run_id: since for run_id, since in lanes.items() if run_id not in helpers}
+
+
+def _helper_lanes(run_ids: Iterable[str]) -> Iterable[str]:
+    """Return the lanes that carry states, or one environment of a grid that is shown as a whole."""
+    known = set(run_ids)
+    for run_id in known:
+        yield state_lane_of(run_id)
+        slot = _SLOT_LANE.fullmatch(run_id)
+        if slot is not None and slot["run"] in known:
+            yield run_id
+            yield state_lane_of(run_id)

@@ -1,0 +1,26 @@
+"""``lanekit gui``: the main window from its opening to its end."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import QTimer
+
+from lanekit.viewer.application import make_application, quitting_on_signals
+from lanekit.viewer.window.daemon_access import DaemonAccess
+from lanekit.viewer.window.main_window import MainWindow
+from lanekit.viewer.window.memory import WindowMemory, usual_place
+
+
+def show_main_window(access: DaemonAccess, *, seconds: float | None = None) -> int:
+    """Show the window until it is closed or `seconds` have passed; return an exit status."""
+    application = make_application()
+    with quitting_on_signals(application):
+        window = MainWindow(access, WindowMemory(usual_place()))
+        window.show()
+        if seconds is not None:
+            QTimer.singleShot(round(seconds * 1000), application.quit)
+        application.exec()
+        window.close()
+        # While there is an application: Qt wants its windows gone before it goes.
+        window.deleteLater()
+        application.processEvents()
+    return 0
