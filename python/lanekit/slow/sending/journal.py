@@ -57,6 +57,7 @@ class Journal:
                 path = self._path(first)
                 self.set_aside.append(path.rename(path.with_name(f"{path.name}.damaged")))
             self._firsts, self.end = [], acknowledged
+        self._acknowledged = acknowledged
         self.hold = False
         """Set by the reader while it lacks space: what becomes free is then its own."""
         self.durable = False
@@ -78,10 +79,8 @@ class Journal:
         room = self._make_room()
         place = self.end - self._firsts[-1]
         try:
-            self._check_space()
-            moved = os.splice(
-                source, self._write_file, min(limit, room), None, place, os.SPLICE_F_NONBLOCK
-            )
+            most = min(limit, room, self._spare_bytes())
+            moved = os.splice(source, self._write_file, most, None, place, os.SPLICE_F_NONBLOCK)
         except OSError as error:
             if error.errno in NO_SPACE:
                 with contextlib.suppress(OSError):
@@ -99,10 +98,11 @@ class Journal:
         rest = memoryview(data)
         while rest:
             try:
+                part = rest
                 if reserve:
                     self._make_room()
-                    self._check_space()
-                rest = rest[self.append(rest) :]
+                    part = rest[: self._spare_bytes()]
+                rest = rest[self.append(part) :]
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise
@@ -165,6 +165,7 @@ class Journal:
 
     def trim(self, offset: int, everything: bool = False) -> None:
         """Delete the segments that end at or before `offset`, but never the one written to."""
+        self._acknowledged = offset
         with self._guard:
             while len(self._firsts) > 1 and self._firsts[1] <= offset:
                 self._path(self._firsts.pop(0)).unlink(missing_ok=True)
@@ -202,11 +203,21 @@ class Journal:
         with self._guard:
             self._firsts.append(self.end)
 
-    def _check_space(self) -> None:
+    def _spare_bytes(self) -> int:
+        """Return how much may be written without touching the reserve; raises if that is nothing.
+
+        A full pipe is larger than many a reserve, so a look before the write is not enough.
+        """
         space = os.fstatvfs(self._write_file)
         reserve = min(RESERVE_BYTES, space.f_blocks * space.f_frsize // 8)
-        if self.hold or space.f_bavail * space.f_frsize < reserve:
+        if self.end - self._acknowledged < reserve // 4:
+            # What is left may be the beginning of a line whose rest is in the pipe. Only with that
+            # rest can it be sent, and its segment deleted.
+            reserve //= 2
+        spare = space.f_bavail * space.f_frsize - reserve
+        if self.hold or spare <= 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory))
+        return int(spare)
 
     def _close_writer(self) -> None:
         if self._write_file >= 0:
