@@ -347,6 +347,9 @@ def test_a_run_says_why_its_proxy_was_given_up(make_daemon: MakeDaemon, tmp_path
     with daemon.connect() as stub:
         submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
         until(lambda: run_of(stub, "r").steps > 10)
+    # The proxy, too, must know of it: what it thinks unsent it simply sends again.
+    checkpoint = spool_of(daemon, "r") / "checkpoint.json"
+    until(lambda: json.loads(checkpoint.read_bytes())["next_seq"]["steps"] > 10)
     daemon.kill()
     stop.touch()
     for file in daemon.directory.glob("lanekit.db*"):
