@@ -205,7 +205,9 @@ def test_a_locked_store_does_not_keep_the_daemon_alive(make_daemon: MakeDaemon) 
         call.send(steps("r", 11, 10))
         time.sleep(1)
         assert daemon.stop() == 0
-        assert call.failure().code() is not grpc.StatusCode.OK
+        failure = call.failure()
+        assert failure.code() is grpc.StatusCode.UNAVAILABLE
+        assert failure.details() == "the daemon is shutting down"
         blocker.execute("ROLLBACK")
         blocker.close()
     daemon.start()

@@ -72,6 +72,11 @@ class Publishing:
         for call in tuple(self._calls):
             call.end(Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down"))
 
+    def cut(self) -> None:
+        """End drained calls now: what the store has not taken by then stays unacknowledged."""
+        for call in tuple(self._calls):
+            call.cut()
+
     async def submit(self, batch: Batch) -> Future[int]:
         """Queue a batch for the store; wait, without reading on, while the queue is full."""
         while (future := self.sink.try_submit(batch)) is None:
@@ -122,6 +127,7 @@ class PublishCall:
         self._committed = 0
         self._news = asyncio.Event()
         self._unacknowledged = False
+        self._cut = False
         self._refused: BaseException | None = None
         self._end: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -129,6 +135,11 @@ class PublishCall:
         """Stop reading, but commit and acknowledge what was read. The first reason counts."""
         if not self._end.done():
             self._end.set_result(reason)
+
+    def cut(self) -> None:
+        """Wait for the store no longer."""
+        self._cut = True
+        self._news.set()
 
     async def run(self) -> None:
         """Serve the call to its end."""
@@ -195,14 +206,14 @@ class PublishCall:
         self._news.set()
 
     async def _acknowledge(self) -> None:
-        """Write acknowledgements until the call ends and nothing is left in the sink."""
+        """Acknowledge until the call ends and nothing is left in the sink, or until it is cut."""
         ended = asyncio.ensure_future(self._end)
         ended.add_done_callback(lambda _: self._news.set())
         while True:
             if self._unacknowledged:
                 self._unacknowledged = False
                 await self._context.write(pb.PublishAck(committed_seq=self._committed))
-            elif self._end.done() and self._pending == 0:
+            elif self._end.done() and (self._pending == 0 or self._cut):
                 return
             else:
                 self._news.clear()

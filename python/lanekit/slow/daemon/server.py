@@ -187,8 +187,14 @@ class Daemon:
         service.drain()
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(service.idle(), DRAIN)
+        except TimeoutError:
+            # The senders are told so, and send again: a call that gRPC itself has to break off
+            # leaves them guessing, and a traceback in the log.
+            service.cut()
         health.end_watches()
         await asyncio.sleep(LINGER)
         await server.stop(None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(service.idle(), LINGER)

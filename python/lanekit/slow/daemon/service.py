@@ -53,6 +53,10 @@ class TrainerService:
         self._publishing.drain()
         self._pulse.stop()
 
+    def cut(self) -> None:
+        """End the drained calls whose acknowledgements do not come."""
+        self._publishing.cut()
+
     async def idle(self) -> None:
         """Wait until no call is under way."""
         await self._methods.idle()
