@@ -39,7 +39,12 @@ enum lk_status {
     LK_E_NOT_RESERVED = -20,  /* commit or abandon without a reserved slot */
     LK_E_TOO_MANY = -21,      /* this process holds as many segments as the core can track */
     LK_E_OVERWRITTEN = -22,   /* the writer lapped the slot while it was being looked at */
-    LK_E_MOVED = -23          /* the reader moved to a new writer's segment: look at its config */
+    LK_E_MOVED = -23,         /* the reader moved to a new writer's segment: look at its config */
+    LK_E_PEER_LOST = -24,     /* the process at the other end died or left */
+    LK_E_TAKEN = -25,         /* another live process holds the one place there is */
+    LK_E_OUT_OF_TURN = -26,   /* the call does not fit the state of the exchange */
+    LK_E_TOO_LARGE = -27,     /* more than the ring can ever carry in one piece */
+    LK_E_SCHEMA = -28         /* the two ends do not mean the same records */
 };
 
 /* The name of a status, for logs: "LK_E_NOT_FOUND". */
@@ -76,7 +81,7 @@ int lk_process_protect(void);
 
 /* ------------------------------------------------------------------------------ segments ---- */
 
-enum lk_kind { LK_KIND_UNKNOWN = 0, LK_KIND_FRAME = 1 };
+enum lk_kind { LK_KIND_UNKNOWN = 0, LK_KIND_FRAME = 1, LK_KIND_STEP = 2, LK_KIND_TRAJ = 3 };
 
 enum lk_segment_flag { LK_FLAG_INVALIDATED = 1 };
 

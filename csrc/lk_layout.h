@@ -44,6 +44,8 @@
 #define LK_RUN_ID_MAX 376u
 
 #define LK_MAGIC_FRAME 0x464C414Eu /* "FLAN" */
+#define LK_MAGIC_STEP 0x4C524243u  /* "LRBC" */
+#define LK_MAGIC_TRAJ 0x5452414Au  /* "TRAJ" */
 #define LK_READY 0x52454459u       /* "REDY"; zero while the owner still builds the segment */
 
 struct lk_segment_header {

@@ -113,7 +113,12 @@ static void write_slug(const char *run_id, size_t size, char out[SLUG_MAX + 1]) 
 }
 
 static const char *kind_word(uint32_t kind) {
-    return kind == LK_KIND_FRAME ? "frame" : NULL;
+    switch (kind) {
+    case LK_KIND_FRAME: return "frame";
+    case LK_KIND_STEP: return "step";
+    case LK_KIND_TRAJ: return "traj";
+    default: return NULL;
+    }
 }
 
 int lk_segment_name(uint32_t kind, const char *run_id, size_t run_id_size, char *out,

@@ -47,6 +47,11 @@ const char *lk_status_name(int status) {
     case LK_E_TOO_MANY: return "LK_E_TOO_MANY";
     case LK_E_OVERWRITTEN: return "LK_E_OVERWRITTEN";
     case LK_E_MOVED: return "LK_E_MOVED";
+    case LK_E_PEER_LOST: return "LK_E_PEER_LOST";
+    case LK_E_TAKEN: return "LK_E_TAKEN";
+    case LK_E_OUT_OF_TURN: return "LK_E_OUT_OF_TURN";
+    case LK_E_TOO_LARGE: return "LK_E_TOO_LARGE";
+    case LK_E_SCHEMA: return "LK_E_SCHEMA";
     default: return "LK_E_UNNAMED";
     }
 }

@@ -373,7 +373,12 @@ int lk_segment_make_ready(lk_segment *segment) {
 /* --- attach ----------------------------------------------------------------------------------- */
 
 static uint32_t kind_of_magic(uint32_t magic) {
-    return magic == LK_MAGIC_FRAME ? LK_KIND_FRAME : LK_KIND_UNKNOWN;
+    switch (magic) {
+    case LK_MAGIC_FRAME: return LK_KIND_FRAME;
+    case LK_MAGIC_STEP: return LK_KIND_STEP;
+    case LK_MAGIC_TRAJ: return LK_KIND_TRAJ;
+    default: return LK_KIND_UNKNOWN;
+    }
 }
 
 /* Judge a private copy of a header against the file it came from. */

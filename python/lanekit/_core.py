@@ -115,6 +115,17 @@ _MEANINGS: dict[int, tuple[type[Exception], str]] = {
         "{what}: the writer overwrote this frame while it was looked at; copy it with read_into, "
         "or create the writer with a larger capacity",
     ),
+    lib.LK_E_PEER_LOST: (errors.PeerLost, "{what}: the process at the other end died or left"),
+    lib.LK_E_TAKEN: (
+        errors.PlaceTaken,
+        "{what}: another live process is attached at this end; end that one first",
+    ),
+    lib.LK_E_OUT_OF_TURN: (errors.OutOfTurn, "{what}: not now: the exchange is in another state"),
+    lib.LK_E_TOO_LARGE: (errors.TooLarge, "{what}: larger than the lane can carry in one piece"),
+    lib.LK_E_SCHEMA: (
+        errors.SchemaMismatch,
+        "{what}: its records have another schema than the one asked for",
+    ),
 }
 
 

@@ -104,6 +104,30 @@ class GeometryChanged(LanekitError):
         return type(self), (str(self), self.config)
 
 
+class PeerLost(LanekitError):
+    """The process at the other end of a lane died or left."""
+
+
+class WaitTimeout(LanekitError):
+    """The other end did not answer within the time that the caller allowed."""
+
+
+class PlaceTaken(LanekitError):
+    """Another live process holds the one place that this lane has at this end."""
+
+
+class OutOfTurn(LanekitError):
+    """The call does not fit the state of the exchange with the other end."""
+
+
+class TooLarge(LanekitError):
+    """A message or record is larger than the lane can ever carry in one piece."""
+
+
+class SchemaMismatch(LanekitError):
+    """The two ends of a lane do not mean the same records."""
+
+
 class TelemetryError(LanekitError):
     """The slow lane could not do what was asked."""
 

@@ -11,11 +11,15 @@ from typing import Literal
 from lanekit import errors
 from lanekit._core import SHM_DIRECTORY, check, ffi, lib
 
-SegmentKind = Literal["frame"]
+SegmentKind = Literal["frame", "step", "traj"]
 Liveness = Literal["alive", "dead", "unknown"]
 
-_KIND_CODES: dict[str, int] = {"frame": lib.LK_KIND_FRAME}
-_KINDS: dict[int, SegmentKind] = {lib.LK_KIND_FRAME: "frame"}
+_KINDS: dict[int, SegmentKind] = {
+    lib.LK_KIND_FRAME: "frame",
+    lib.LK_KIND_STEP: "step",
+    lib.LK_KIND_TRAJ: "traj",
+}
+_KIND_CODES: dict[str, int] = {kind: code for code, kind in _KINDS.items()}
 _LIVENESS: dict[int, Liveness] = {
     lib.LK_DEAD: "dead",
     lib.LK_ALIVE: "alive",
