@@ -24,13 +24,18 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
     }
 }
 
-static void learn(struct lk_spin *spin, bool paid) {
+void lk_spin_learn(struct lk_spin *spin, bool paid) {
     if (paid) {
         uint32_t longer = spin->budget_ns * 2 + 1000;
         spin->budget_ns = longer < spin_most_ns ? longer : spin_most_ns;
     } else {
         spin->budget_ns /= 2;
     }
+}
+
+uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns) {
+    bool retry = ++spin->waits % spin_retry_every == 0;
+    return now_ns + (retry ? spin_most_ns : spin->budget_ns);
 }
 
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */
@@ -52,10 +57,9 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
         return spin_beyond(sequence, seen, deadline_ns);
     }
     if (strategy == LK_WAIT_HYBRID) {
-        bool retry = ++spin->waits % spin_retry_every == 0;
-        uint64_t spin_end = lk_clock_ns() + (retry ? spin_most_ns : spin->budget_ns);
+        uint64_t spin_end = lk_spin_until(spin, lk_clock_ns());
         uint64_t now = spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
-        learn(spin, now != seen);
+        lk_spin_learn(spin, now != seen);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }

@@ -34,6 +34,10 @@ struct lk_spin {
 
 #define LK_SPIN_START ((struct lk_spin){.budget_ns = 20000, .waits = 0})
 
+/* For waits of other shapes: until when to spin, and whether it paid. */
+uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns);
+void lk_spin_learn(struct lk_spin *spin, bool paid);
+
 /* Raise the sequence to `value` (the previous one plus 1) and wake whoever sleeps for it. */
 static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
                                uint64_t value) {
