@@ -40,7 +40,7 @@ struct ring_state {
     uint64_t tail;
     uint64_t session, number; /* of the last record delivered; session 0: not known */
     uint64_t released;
-    struct held *held; /* tickets first to next - 1, each at ticket % capacity */
+    struct held *held; /* tickets first to next - 1; capacity is a power of two */
     uint64_t first, next, capacity;
     enum trust trust;
 };
@@ -279,6 +279,10 @@ static int locate(const lk_traj_reader *reader, const struct ring_state *state,
     return status == LK_OK && out->places.size <= out->header.size ? 1 : LK_E_CORRUPT;
 }
 
+static struct held *held_at(const struct ring_state *state, uint64_t ticket) {
+    return &state->held[ticket & (state->capacity - 1)];
+}
+
 static int hold(struct ring_state *state, uint64_t start, uint64_t end, bool released) {
     if (state->next - state->first == state->capacity) {
         uint64_t capacity = state->capacity > 0 ? 2 * state->capacity : 16;
@@ -287,13 +291,13 @@ static int hold(struct ring_state *state, uint64_t start, uint64_t end, bool rel
             return LK_E_SYSTEM;
         }
         for (uint64_t ticket = state->first; ticket < state->next; ticket++) {
-            larger[ticket % capacity] = state->held[ticket % state->capacity];
+            larger[ticket & (capacity - 1)] = *held_at(state, ticket);
         }
         free(state->held);
         state->held = larger;
         state->capacity = capacity;
     }
-    state->held[state->next % state->capacity] = (struct held){start, end, released};
+    *held_at(state, state->next) = (struct held){start, end, released};
     state->next++;
     return LK_OK;
 }
@@ -301,8 +305,8 @@ static int hold(struct ring_state *state, uint64_t start, uint64_t end, bool rel
 /* Give back the room of the oldest records, as far as they are released. */
 static void advance(struct ring_state *state) {
     uint64_t tail = state->tail;
-    while (state->first < state->next && state->held[state->first % state->capacity].released) {
-        tail = state->held[state->first % state->capacity].end;
+    while (state->first < state->next && held_at(state, state->first)->released) {
+        tail = held_at(state, state->first)->end;
         state->first++;
     }
     if (tail != state->tail) {
@@ -451,7 +455,7 @@ static int release(lk_traj_reader *reader, struct ring_state *state, uint64_t ti
     if (ticket < state->first || ticket >= state->next) {
         return LK_E_INVALID;
     }
-    struct held *held = &state->held[ticket % state->capacity];
+    struct held *held = held_at(state, ticket);
     if (held->released) {
         return LK_E_INVALID;
     }

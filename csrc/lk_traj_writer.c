@@ -41,6 +41,7 @@ struct lk_traj_writer {
     uint64_t session;
     uint64_t identity;
     uint64_t records, bytes, stalls, stalled_ns;
+    uint64_t stalled_at; /* the head at the last stall: waiting in pieces counts as one */
     uint64_t absence_ns;
     uint64_t absent_since_ns; /* 0: there is a consumer, as far as we know */
     uint64_t consumer_checked_ns;
@@ -263,7 +264,8 @@ static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout
     uint64_t begun = lk_clock_ns();
     uint64_t deadline = timeout_ns < UINT64_MAX - begun ? begun + timeout_ns : UINT64_MAX;
     int status = timeout_ns > 0 ? spin_for_room(writer, need, deadline) : 0;
-    writer->stalls++;
+    writer->stalls += writer->stalled_at != writer->head || writer->stalls == 0;
+    writer->stalled_at = writer->head;
     while (status == 0) {
         uint64_t now = lk_clock_ns();
         status = check_lane(writer);

@@ -1,11 +1,6 @@
 /* lk_wait.c: the waiting side of lk_wait.h, where the labels are explained. */
 #include "lk_wait.h"
 
-/* Spinning beyond what a sleep and a wake cost (about 50 us on an idle virtual core) is waste. */
-static const uint32_t spin_most_ns = 50000;
-/* After spinning stopped paying, try it again now and then: the load may have changed. */
-static const uint32_t spin_retry_every = 64;
-
 /* The sequence found: beyond `seen`, or not when `until_ns` came first. */
 static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t until_ns) {
     for (;;) {
@@ -22,20 +17,6 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
             return seen;
         }
     }
-}
-
-void lk_spin_learn(struct lk_spin *spin, bool paid) {
-    if (paid) {
-        uint32_t longer = spin->budget_ns * 2 + 1000;
-        spin->budget_ns = longer < spin_most_ns ? longer : spin_most_ns;
-    } else {
-        spin->budget_ns /= 2;
-    }
-}
-
-uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns) {
-    bool retry = ++spin->waits % spin_retry_every == 0;
-    return now_ns + (retry ? spin_most_ns : spin->budget_ns);
 }
 
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */

@@ -34,9 +34,26 @@ struct lk_spin {
 
 #define LK_SPIN_START ((struct lk_spin){.budget_ns = 20000, .waits = 0})
 
-/* For waits of other shapes: until when to spin, and whether it paid. */
-uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns);
-void lk_spin_learn(struct lk_spin *spin, bool paid);
+/* Spinning beyond what a sleep and a wake cost (about 50 us on an idle virtual core) is waste. */
+static const uint32_t lk_spin_most_ns = 50000;
+/* After spinning stopped paying, try it again now and then: the load may have changed. */
+static const uint32_t lk_spin_retry_every = 64;
+
+/* Until when to spin this time. */
+static inline uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns) {
+    bool retry = ++spin->waits % lk_spin_retry_every == 0;
+    return now_ns + (retry ? lk_spin_most_ns : spin->budget_ns);
+}
+
+/* Tell the waiter whether its spinning paid. */
+static inline void lk_spin_learn(struct lk_spin *spin, bool paid) {
+    if (paid) {
+        uint32_t longer = spin->budget_ns * 2 + 1000;
+        spin->budget_ns = longer < lk_spin_most_ns ? longer : lk_spin_most_ns;
+    } else {
+        spin->budget_ns /= 2;
+    }
+}
 
 /* Raise the sequence to `value` (the previous one plus 1) and wake whoever sleeps for it. */
 static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,

@@ -54,6 +54,17 @@ from lanekit.fast import (
     tile_shape,
 )
 from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
+from lanekit.trajectory import (
+    TrajectoryBatch,
+    TrajectoryField,
+    TrajectoryReader,
+    TrajectoryRecord,
+    TrajectoryReservation,
+    TrajectorySchema,
+    TrajectoryStats,
+    TrajectoryWriter,
+    inspect_trajectory_lane,
+)
 
 if TYPE_CHECKING:
     __version__: str
@@ -93,6 +104,14 @@ __all__ = [
     "SegmentTruncated",
     "SegmentUnusable",
     "TooLarge",
+    "TrajectoryBatch",
+    "TrajectoryField",
+    "TrajectoryReader",
+    "TrajectoryRecord",
+    "TrajectoryReservation",
+    "TrajectorySchema",
+    "TrajectoryStats",
+    "TrajectoryWriter",
     "WaitTimeout",
     "WrongSegmentKind",
     "WrongSegmentVersion",
@@ -100,6 +119,7 @@ __all__ = [
     "apply_fastlane_environment",
     "create_fastlane_name",
     "inspect_segment",
+    "inspect_trajectory_lane",
     "read_fastlane_environment",
     "reclaim_segment",
     "segment_name",
