@@ -14,6 +14,7 @@ from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
+from lanekit.trajectory.statistics import TrajectoryLaneInfo, inspect_trajectory_segment
 
 NAME = "ls"
 HELP = "list lanes: run, geometry, size, owner, frames, viewers, age"
@@ -49,6 +50,7 @@ class Row:
     frames: FastLaneStatus | None
     problem: str | None
     note: FrameNote | None = None
+    records: TrajectoryLaneInfo | None = None
 
     @property
     def owner(self) -> str:
@@ -67,6 +69,10 @@ class Row:
             c = self.frames.config
             geometry = f"{c.width}x{c.height} {c.pixel_format} x{c.capacity}"
             frames, viewers = str(self.frames.head), str(self.frames.viewers)
+        if self.records is not None:
+            stats = self.records.stats
+            geometry = f"{len(stats.rings)} x {human_size(self.records.ring_bytes)}"
+            frames, viewers = str(stats.records), str(len(stats.producers))
         age = human_age(time.time() - self.info.created_unix_ns / 1e9)
         return [
             self.name,
@@ -109,6 +115,16 @@ class Row:
                 "viewers": self.frames.viewers,
                 "rendering": None if self.note is None else self.note.rendering,
             }
+        if self.records is not None:
+            stats = self.records.stats
+            out |= {
+                "schema": {name: str(f) for name, f in self.records.schema},
+                "rings": len(stats.rings),
+                "ring_bytes": self.records.ring_bytes,
+                "records": stats.records,
+                "depth": stats.depth,
+                "producers": len(stats.producers),
+            }
         return out
 
 
@@ -120,13 +136,16 @@ def list_segments() -> list[Row]:
             name, reason = found
             rows.append(Row(name, file_size(name), None, None, str(reason)))
             continue
-        frames, problem = None, None
+        frames, records, problem = None, None, None
         try:
-            frames = inspect_frames(found.name)
+            if found.kind == "traj":
+                records = inspect_trajectory_segment(found.name)
+            else:
+                frames = inspect_frames(found.name)
         except errors.LanekitError as reason:
             problem = str(reason)
         note = newest_note(found.run_id) if frames is not None and frames.head > 0 else None
-        rows.append(Row(found.name, found.size, found, frames, problem, note))
+        rows.append(Row(found.name, found.size, found, frames, problem, note, records))
     return rows
 
 
