@@ -10,11 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
+from lanekit import (
+    FastLaneConfig,
+    FastLaneMetrics,
+    FastLaneWriter,
+    TrajectoryReader,
+    TrajectoryWriter,
+    segment_name,
+)
 from lanekit.segments import segment_path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "layout.md"
 BEGIN, END = "<!-- vectors: begin -->\n", "<!-- vectors: end -->"
+TRAJECTORY_BEGIN = "<!-- trajectory vectors: begin -->\n"
+TRAJECTORY_END = "<!-- trajectory vectors: end -->"
 HEADER_SIZE, SLOT_STRIDE = 4096, 192
 # (offset, size) of what depends on process and time.
 VOLATILE_HEADER = [(12, 4), (24, 8), (32, 8), (40, 8), (48, 16), (72, 8)]
@@ -36,6 +45,24 @@ def example_segment() -> bytes:
         for offset, size in VOLATILE_SLOT:
             start = HEADER_SIZE + slot * SLOT_STRIDE + offset
             content[start : start + size] = bytes(size)
+    return bytes(content)
+
+
+def example_lane() -> bytes:
+    """Return the bytes of the trajectory lane that the page describes."""
+    schema = {"tokens": "int32[:]", "score": "float32?"}
+    with TrajectoryReader.create("vectors", schema, producers=2, ring_bytes=1024) as reader:
+        with TrajectoryWriter.attach("vectors") as writer:
+            writer.put({"tokens": [1, 2, 3], "score": 0.5}, b"m")
+            writer.put({"tokens": [4]})
+        first = reader.get()
+        assert first is not None
+        first.release()
+        content = bytearray(segment_path(segment_name("traj", "vectors")).read_bytes())
+    volatile = [*VOLATILE_HEADER, (576, 8)]
+    volatile += [(8192 + at + field, size) for at in (0, 320) for field, size in ((4, 4), (40, 8))]
+    for offset, size in volatile:
+        content[offset : offset + size] = bytes(size)
     return bytes(content)
 
 
@@ -63,17 +90,33 @@ def section() -> str:
     return "\n" + "\n".join(blocks) + "\n"
 
 
-def with_section(page: str, new: str) -> str:
+def trajectory_section() -> str:
+    """Return the trajectory lane's section between its markers."""
+    content = example_lane()
+    parts = [
+        ("Header", 0, 4096),
+        ("Schema", 4096, 4352),
+        ("Control blocks", 4352, 4864),
+        ("Ring 0", 8192, 9216),
+    ]
+    blocks = (
+        f"{title}:\n\n```\n{hex_dump(content, start, end)}\n```\n" for title, start, end in parts
+    )
+    return "\n" + "\n".join(blocks) + "\n"
+
+
+def with_section(page: str, new: str, begin: str = BEGIN, end: str = END) -> str:
     """Return the page with its section replaced."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return before + BEGIN + new + END + after
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return before + begin + new + end + after
 
 
 def main() -> int:
     """Check or write the page."""
     page = PAGE.read_text(encoding="utf-8")
     current = with_section(page, section())
+    current = with_section(current, trajectory_section(), TRAJECTORY_BEGIN, TRAJECTORY_END)
     if "--write" in sys.argv:
         PAGE.write_text(current, encoding="utf-8")
         return 0
