@@ -48,6 +48,42 @@ MUTANTS = {
         "memory_order_relaxed, memory_order_relaxed",
         "test_misuse",
     ),
+    "[T1] release lost": (
+        "lk_ring.h",
+        "atomic_store_explicit(&ring->head, head, memory_order_release)",
+        "atomic_store_explicit(&ring->head, head, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[T1] acquire lost": (
+        "lk_ring.h",
+        "atomic_load_explicit(&ring->head, memory_order_acquire)",
+        "atomic_load_explicit(&ring->head, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[T2] release lost": (
+        "lk_ring.h",
+        "atomic_store_explicit(&ring->tail, tail, memory_order_release)",
+        "atomic_store_explicit(&ring->tail, tail, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[T2] acquire lost": (
+        "lk_ring.h",
+        "atomic_load_explicit(&ring->tail, memory_order_acquire)",
+        "atomic_load_explicit(&ring->tail, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[T5] acquire lost": (
+        "lk_ring.h",
+        "memory_order_acquire, memory_order_relaxed",
+        "memory_order_relaxed, memory_order_relaxed",
+        "test_traj_threads",
+    ),
+    "[T5] release lost": (
+        "lk_ring.h",
+        "&ours, 0, memory_order_release,",
+        "&ours, 0, memory_order_relaxed,",
+        "test_traj_threads",
+    ),
 }
 
 
@@ -63,7 +99,7 @@ def build_and_run(source: Path, test: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("test", ["test_order", "test_misuse"])
+@pytest.mark.parametrize("test", ["test_order", "test_misuse", "test_traj_threads"])
 def test_the_core_as_it_is_has_no_race(root: Path, tmp_path: Path, test: str) -> None:
     copy = shutil.copytree(root / "csrc", tmp_path / "csrc")
     done = build_and_run(copy, test)
