@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -12,18 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
-from lanekit._core import CData, check, ffi, lib
+from lanekit._core import CData, RecordHold, address_of, check, ffi, hold_record, lib
 from lanekit.trajectory.metadata import decode_metadata
 from lanekit.trajectory.schema import TrajectoryField, TrajectorySchema
 
 _ABSENT = 2**64 - 1
 _CONCURRENT: int = lib.LK_E_CONCURRENT
-_INVALID: int = lib.LK_E_INVALID
 _release = lib.lk_traj_release
-_gc = ffi.gc
-_cast = ffi.cast
-_buffer = ffi.buffer
-_frombuffer = np.frombuffer
+_frombuffer: Any = np.frombuffer  # its stubs do not know every buffer
 
 # As struct lk_traj_array.
 _C_ARRAY = np.dtype([("data", np.uint64), ("rows", np.uint64)])
@@ -38,15 +33,11 @@ class RingKeeper:
     def __init__(self, handle: CData, what: str) -> None:
         segment = ffi.new("lk_segment **")
         check(lib.lk_traj_reader_view(handle, segment), what)
-        self._mapping = _gc(segment[0], lib.lk_segment_release)
+        self._mapping = ffi.gc(segment[0], lib.lk_segment_release)
         self.handle = handle
+        self.address = address_of(handle)
         self.late: deque[tuple[int, int]] = deque()
         """Records that were forgotten while another thread was inside the reader."""
-
-    def give_back(self, ring: int, ticket: int, _: CData) -> None:
-        """Release a record, or leave it to the call that is under way."""
-        if _release(self.handle, ring, ticket) == _CONCURRENT:
-            self.late.append((ring, ticket))
 
     def flush(self) -> None:
         """Release what could not be released at its time."""
@@ -85,19 +76,18 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
         arrays: list[tuple[int, int]],
     ) -> None:
         metadata, metadata_size, ticket, ring, pid, session, number, timestamp, _ = record
-        base = arrays[0][0] if arrays[0][1] != _ABSENT else 0
+        base = metadata
         for data, rows in arrays:
-            if rows != _ABSENT and (base == 0 or data < base):
-                base = data
-        base = base or metadata
+            if rows != _ABSENT:
+                base = data  # the first field that is there; the metadata comes last
+                break
+        end = metadata + metadata_size
         self._schema = schema
         self._arrays = arrays
         self._base = base
-        end = metadata + metadata_size
-        anchor = _gc(_cast("uint8_t *", base), functools.partial(keeper.give_back, ring, ticket))
-        self._content: memoryview | None = memoryview(
-            _buffer(anchor, max(1, end - base))
-        ).toreadonly()
+        self._content: RecordHold | None = hold_record(
+            base, end - base, keeper.address, keeper, ring, ticket
+        )
         self._meta = (metadata - base, end - base)
         self.producer: int = pid
         """The pid of the process that put it."""
@@ -108,7 +98,7 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
         self.timestamp_ns: int = timestamp
         """When it was put, by ``time.monotonic_ns()``."""
 
-    def _view(self) -> memoryview:
+    def _view(self) -> RecordHold:
         if self._content is None:
             raise errors.HandleClosed(
                 "this record was released; take the arrays you need before, or copy them"
@@ -125,7 +115,7 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
         if count == 0:
             self._view()
             return np.zeros(shape, field.dtype)
-        array = _frombuffer(self._view(), field.dtype, count, data - self._base)
+        array: npt.NDArray[Any] = _frombuffer(self._view(), field.dtype, count, data - self._base)
         return array if array.shape == shape else array.reshape(shape)
 
     def __iter__(self) -> Iterator[str]:
@@ -149,7 +139,7 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
     def meta(self) -> Any:
         """The metadata: bytes, or whatever JSON said; None for none."""
         start, end = self._meta
-        return decode_metadata(bytes(self._view()[start:end])) if end > start else None
+        return decode_metadata(bytes(memoryview(self._view())[start:end])) if end > start else None
 
     @property
     def released(self) -> bool:

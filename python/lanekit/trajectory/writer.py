@@ -15,6 +15,8 @@ import numpy.typing as npt
 from lanekit import errors
 from lanekit._core import (
     CData,
+    RecordPutter,
+    address_of,
     check,
     fail,
     ffi,
@@ -36,7 +38,7 @@ _put = lib.lk_traj_put
 _from_buffer = ffi.from_buffer
 
 
-class TrajectoryWriter:
+class TrajectoryWriter(RecordPutter):
     """Puts records into a trajectory lane that a :class:`~lanekit.TrajectoryReader` created.
 
     Each writer has a ring of its own, so writers never wait for each other. What was put arrives
@@ -45,6 +47,9 @@ class TrajectoryWriter:
 
     >>> with TrajectoryWriter.attach("run-1") as writer:            # doctest: +SKIP
     ...     writer.put({"tokens": tokens, "score": np.float32(1.0)}, meta={"env": 3})
+
+    The plain case of :meth:`put`, a dict of arrays that are exactly what the schema says, is in C:
+    ``python/ext/trajectory_calls.c``. What is not comes back from there.
     """
 
     def __init__(self, handle: CData, name: str) -> None:
@@ -63,6 +68,10 @@ class TrajectoryWriter:
             (name, f.dtype, f.shape, f.ragged, f.optional, self._arrays[i])
             for i, (name, f) in enumerate(self._schema)
         ]
+        fields_of_c = tuple(
+            (name, f.dtype, f.shape, f.ragged, f.optional, f.row_size) for name, f in self._schema
+        )
+        self._bind(address_of(handle), fields_of_c, handle)
         self._finalizer = finalize_at_exit(self, lib.lk_traj_writer_close, handle)
 
     @classmethod
@@ -136,9 +145,14 @@ class TrajectoryWriter:
         of the schema, exactly of its dtype; lists and numbers are converted. `meta` is bytes or
         whatever JSON can say.
         """
-        keep = self._fill(arrays)
         content = b"" if meta is None else encode_metadata(meta)
-        number = _put(self._handle, self._arrays, content, len(content), 0)
+        done = self._put_now(arrays, content)
+        if done is not None and done > 0:
+            return done
+        keep = self._fill(arrays)
+        number = (
+            _put(self._handle, self._arrays, content, len(content), 0) if done is None else done
+        )
         if number > 0:
             return number
         if number < 0:
