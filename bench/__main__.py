@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|viewer [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|viewer|trajectory [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ _METHODS = {
         "drawn by Qt's software renderer. CPU is the viewer's processor time over wall time; a "
         "frame's age counts from its publication until the event loop's next turn after it was "
         "painted. Viewers alternate, figures are medians over the rounds."
+    ),
+    "trajectory": (
+        "Each producer is a process that sends as fast as it is let; the consumer counts what it "
+        "received in a fixed time after a warm-up, and looks at both ends of every array. The ways "
+        "alternate, every other round backwards; rates are medians over the rounds, ratios medians "
+        "of the ratios within a round. memcpy is one C loop into a ring of the same size."
     ),
 }
 

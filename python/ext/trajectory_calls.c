@@ -274,6 +274,38 @@ static int hold_buffer(PyObject *object, Py_buffer *view, int flags) {
     return PyBuffer_FillInfo(view, object, self->data, self->size, 1, flags);
 }
 
+/* view_record(hold, address, dtype, rows, row_shape): an array over a part of the record. rows is
+ * -1 for a field that is not ragged. The caller has the address from the core, which checked it. */
+static PyObject *view_record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 5 || Py_TYPE(args[0]) != hold_type || !PyArray_DescrCheck(args[2]) ||
+        !PyTuple_CheckExact(args[4])) {
+        PyErr_SetString(PyExc_TypeError, "view_record(hold, address, dtype, rows, row_shape)");
+        return NULL;
+    }
+    npy_intp shape[DIMENSIONS_MOST + 1];
+    Py_ssize_t rows = PyLong_AsSsize_t(args[3]);
+    Py_ssize_t dimensions = PyTuple_Size(args[4]);
+    int count_of_all = 0;
+    if (rows >= 0) {
+        shape[count_of_all++] = rows;
+    }
+    for (Py_ssize_t i = 0; i < dimensions && i < DIMENSIONS_MOST; i++) {
+        shape[count_of_all++] = PyLong_AsSsize_t(PyTuple_GetItem(args[4], i));
+    }
+    void *address = PyLong_AsVoidPtr(args[1]);
+    if (PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    Py_INCREF(args[2]); /* numpy takes over this reference, and the one to the base */
+    PyObject *array =
+        PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)args[2], count_of_all, shape, NULL,
+                             address, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    if (array != NULL && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(args[0])) != 0) {
+        Py_CLEAR(array);
+    }
+    return array;
+}
+
 /* Another thread is inside the reader: leave the release to it. */
 static void leave_to_others(const RecordHold *self) {
     PyObject *late = PyObject_GetAttrString(self->keeper, "late");
@@ -340,6 +372,7 @@ static PyType_Spec hold_spec = {"lanekit._native.RecordHold", sizeof(RecordHold)
 
 static PyMethodDef functions[] = {
     {"hold_record", (PyCFunction)(void (*)(void))hold_record, METH_FASTCALL, NULL},
+    {"view_record", (PyCFunction)(void (*)(void))view_record, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -28,6 +28,7 @@ from lanekit._native import (
     ffi,
     hold_record,
     lib,
+    view_record,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "hold_record",
     "lib",
     "shared_array",
+    "view_record",
 ]
 
 SHM_DIRECTORY = "/dev/shm"

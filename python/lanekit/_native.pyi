@@ -256,3 +256,6 @@ class RecordHold:
 def hold_record(
     address: int, size: int, reader: int, keeper: Any, ring: int, ticket: int
 ) -> RecordHold: ...
+def view_record(
+    hold: RecordHold, address: int, dtype: np.dtype[Any], rows: int, row_shape: tuple[int, ...]
+) -> npt.NDArray[Any]: ...

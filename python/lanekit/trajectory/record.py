@@ -11,14 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
-from lanekit._core import CData, RecordHold, address_of, check, ffi, hold_record, lib
+from lanekit._core import (
+    CData,
+    RecordHold,
+    address_of,
+    check,
+    ffi,
+    hold_record,
+    lib,
+    view_record,
+)
 from lanekit.trajectory.metadata import decode_metadata
 from lanekit.trajectory.schema import TrajectoryField, TrajectorySchema
 
 _ABSENT = 2**64 - 1
 _CONCURRENT: int = lib.LK_E_CONCURRENT
 _release = lib.lk_traj_release
-_frombuffer: Any = np.frombuffer  # its stubs do not know every buffer
 
 # As struct lk_traj_array.
 _C_ARRAY = np.dtype([("data", np.uint64), ("rows", np.uint64)])
@@ -58,10 +66,9 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
 
     __slots__ = (
         "_arrays",
-        "_base",
         "_content",
         "_meta",
-        "_schema",
+        "_places",
         "number",
         "producer",
         "session",
@@ -82,9 +89,8 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
                 base = data  # the first field that is there; the metadata comes last
                 break
         end = metadata + metadata_size
-        self._schema = schema
+        self._places = schema.places
         self._arrays = arrays
-        self._base = base
         self._content: RecordHold | None = hold_record(
             base, end - base, keeper.address, keeper, ring, ticket
         )
@@ -106,20 +112,16 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
         return self._content
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        field = self._schema.fields[name]
-        data, rows = self._arrays[self._schema.names.index(name)]
+        index, dtype, shape, ragged = self._places[name]
+        data, rows = self._arrays[index]
         if rows == _ABSENT:
             raise KeyError(name)
-        shape = (rows, *field.shape) if field.ragged else field.shape
-        count = rows * field.row_size // field.dtype.itemsize
-        if count == 0:
-            self._view()
-            return np.zeros(shape, field.dtype)
-        array: npt.NDArray[Any] = _frombuffer(self._view(), field.dtype, count, data - self._base)
-        return array if array.shape == shape else array.reshape(shape)
+        return view_record(
+            self._content or self._view(), data, dtype, rows if ragged else -1, shape
+        )
 
     def __iter__(self) -> Iterator[str]:
-        for name, (_, rows) in zip(self._schema.names, self._arrays, strict=True):
+        for name, (_, rows) in zip(self._places, self._arrays, strict=True):
             if rows != _ABSENT:
                 yield name
 
@@ -127,12 +129,12 @@ class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
         return sum(rows != _ABSENT for _, rows in self._arrays)
 
     def __contains__(self, name: object) -> bool:
-        names = self._schema.names
-        return name in names and self._arrays[names.index(str(name))][1] != _ABSENT
+        place = self._places.get(str(name))
+        return place is not None and self._arrays[place[0]][1] != _ABSENT
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a field, 0 if the record does not have it."""
-        rows = self._arrays[self._schema.names.index(name)][1]
+        rows = self._arrays[self._places[name][0]][1]
         return 0 if rows == _ABSENT else rows
 
     @property

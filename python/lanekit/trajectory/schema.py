@@ -83,11 +83,19 @@ class TrajectorySchema:
     fields: Mapping[str, TrajectoryField]
     version: int = 0
     names: tuple[str, ...] = field(init=False, compare=False)
+    places: Mapping[str, tuple[int, np.dtype[Any], tuple[int, ...], bool]] = field(
+        init=False, compare=False, repr=False
+    )
+    """For each name what a record's view needs: index, dtype, shape of a row, ragged or not."""
 
     def __post_init__(self) -> None:
         """Check names and number."""
         object.__setattr__(self, "fields", dict(self.fields))
         object.__setattr__(self, "names", tuple(self.fields))
+        places = {
+            name: (i, f.dtype, f.shape, f.ragged) for i, (name, f) in enumerate(self.fields.items())
+        }
+        object.__setattr__(self, "places", places)
         if not 1 <= len(self.fields) <= lib.LK_TRAJ_FIELDS_MAX:
             raise ValueError(
                 f"a schema has 1 to {lib.LK_TRAJ_FIELDS_MAX} fields, not {len(self.fields)}"
