@@ -150,6 +150,18 @@ static bool convert(const struct field *field, PyObject *value, double *room,
     return true;
 }
 
+/* A new reference to a dict's value, NULL for none: meanwhile another thread may change the dict.
+ */
+static PyObject *value_of(PyObject *dict, PyObject *name) {
+#ifdef Py_GIL_DISABLED
+    PyObject *value;
+    PyDict_GetItemRef(dict, name, &value);
+    return value;
+#else /* the GIL keeps it until we have it */
+    return Py_XNewRef(PyDict_GetItemWithError(dict, name));
+#endif
+}
+
 /* The record's number, 0 if there is no room now, a negative status; None: not the plain case. */
 static PyObject *putter_put_now(PyObject *object, PyObject *const *args, Py_ssize_t count) {
     const RecordPutter *self = (const RecordPutter *)object;
@@ -159,21 +171,23 @@ static PyObject *putter_put_now(PyObject *object, PyObject *const *args, Py_ssiz
     }
     struct lk_traj_array arrays[LK_TRAJ_FIELDS_MAX];
     double numbers[LK_TRAJ_FIELDS_MAX];
-    PyObject *kept[LK_TRAJ_FIELDS_MAX]; /* another thread may change the dict */
+    PyObject *kept[LK_TRAJ_FIELDS_MAX];
     Py_ssize_t held = 0;
     Py_ssize_t found = 0;
     uint64_t size = 0;
     bool plain = true;
     for (Py_ssize_t i = 0; plain && i < self->count; i++) {
         const struct field *field = &self->fields[i];
-        PyObject *value = PyDict_GetItemWithError(args[0], field->name);
-        found += value != NULL;
+        PyObject *value = value_of(args[0], field->name);
+        if (value != NULL) {
+            kept[held++] = value;
+            found++;
+        }
         if (value == NULL || value == Py_None) {
             plain = field->optional && PyErr_Occurred() == NULL;
             arrays[i] = (struct lk_traj_array){NULL, UINT64_MAX};
             continue;
         }
-        kept[held++] = Py_NewRef(value);
         plain =
             describe(field, value, &arrays[i]) || convert(field, value, &numbers[i], &arrays[i]);
         size += plain ? arrays[i].rows * field->row_size : 0;

@@ -225,6 +225,26 @@ def test_what_was_not_released_comes_to_the_successor(lane: str) -> None:
             assert inspect_trajectory_lane(lane).takeovers == 1
 
 
+def test_a_successor_waits_past_what_was_released_out_of_order(lane: str) -> None:
+    first = TrajectoryReader.create(lane, SMALL, producers=1)
+    with TrajectoryWriter.attach(lane) as writer:
+        for n in range(3):
+            writer.put({"tokens": [n], "score": n})
+        batch = first.get_batch(3, timeout=60)
+        batch[1].release()
+        batch[2].release()
+        first.leave()
+        with TrajectoryReader.create(lane, SMALL) as second:
+            record = second.get(timeout=60)
+            assert record is not None
+            assert record["tokens"].tolist() == [0]
+            threading.Timer(0.05, writer.put, args=({"tokens": [3], "score": 3},)).start()
+            record = second.get(timeout=60)
+            assert record is not None
+            assert record["tokens"].tolist() == [3]
+            assert second.stats().depth == 1
+
+
 def test_a_successor_with_another_schema_is_refused_or_starts_anew(lane: str) -> None:
     first = TrajectoryReader.create(lane, SMALL, producers=2, ring_bytes=16384)
     with TrajectoryWriter.attach(lane) as writer:

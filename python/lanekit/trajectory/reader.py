@@ -204,8 +204,13 @@ class TrajectoryReader:
         with the others.
         """
         record = self.try_get()
-        if record is None and self._wait(timeout, holding=False):
-            record = self.try_get()
+        remaining = seconds_to_ns(timeout)
+        deadline = None if remaining is None else time.monotonic_ns() + remaining
+        while record is None:
+            left = None if deadline is None else (deadline - time.monotonic_ns()) / 1e9
+            if not self._wait(left, holding=False):
+                break
+            record = self.try_get()  # none, if all there was had been released out of order
         return record
 
     def get_batch(
