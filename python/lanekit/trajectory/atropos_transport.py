@@ -129,9 +129,10 @@ class ScoredDataSender:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 answer.read()
         except urllib.error.HTTPError as error:
+            with error:
+                says = error.read(2000).decode("utf-8", "replace")
             raise errors.LanekitError(
-                f"{self._url}{path} refused the data ({error.code}): "
-                f"{error.read(2000).decode('utf-8', 'replace')}"
+                f"{self._url}{path} refused the data ({error.code}): {says}"
             ) from None
         except OSError as error:
             raise errors.PeerLost(f"{self._url}{path} does not answer: {error}") from None
