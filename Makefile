@@ -40,9 +40,11 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer ## slow and trajectory lanes under hundreds and thousands of kills, every row compared
+soak: $(VENV)/.developer build/release/.configured ## slow and trajectory lanes under hundreds and thousands of kills, every row compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build --preset release
+	build/release/csrc/tests/test_traj_steps every
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --records 250000
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --kills 3000 --consumer-kills 1000
 

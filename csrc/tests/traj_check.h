@@ -48,21 +48,34 @@ static inline void end_lane(lk_traj_reader *reader) {
 }
 
 /* A record whose every byte derives from who puts it and its number. */
-static inline int64_t put_numbered(lk_traj_writer *writer, uint32_t who, uint32_t n,
-                                   uint32_t tokens, uint64_t timeout_ns) {
-    static _Thread_local int32_t values[TOKENS_MAX];
-    static _Thread_local float extra[30];
-    uint64_t metadata[2] = {who, n};
-    double score = who * 1e6 + n;
+struct numbered {
+    int32_t values[TOKENS_MAX];
+    float extra[30];
+    uint64_t metadata[2];
+    double score;
+    struct lk_traj_array arrays[FIELDS];
+};
+
+static inline void make_numbered(struct numbered *out, uint32_t who, uint32_t n, uint32_t tokens) {
+    out->metadata[0] = who;
+    out->metadata[1] = n;
+    out->score = who * 1e6 + n;
     for (uint32_t i = 0; i < tokens; i++) {
-        values[i] = (int32_t)(who * 7919 + n * 31 + i);
+        out->values[i] = (int32_t)(who * 7919 + n * 31 + i);
     }
     for (uint32_t i = 0; i < 3 * (n % 5); i++) {
-        extra[i] = (float)(n + i);
+        out->extra[i] = (float)(n + i);
     }
-    struct lk_traj_array arrays[FIELDS] = {
-        {values, tokens}, {&score, 1}, {extra, n % 7 == 0 ? UINT64_MAX : n % 5}};
-    return lk_traj_put(writer, arrays, metadata, sizeof metadata, timeout_ns);
+    out->arrays[0] = (struct lk_traj_array){out->values, tokens};
+    out->arrays[1] = (struct lk_traj_array){&out->score, 1};
+    out->arrays[2] = (struct lk_traj_array){out->extra, n % 7 == 0 ? UINT64_MAX : n % 5};
+}
+
+static inline int64_t put_numbered(lk_traj_writer *writer, uint32_t who, uint32_t n,
+                                   uint32_t tokens, uint64_t timeout_ns) {
+    static _Thread_local struct numbered record;
+    make_numbered(&record, who, n, tokens);
+    return lk_traj_put(writer, record.arrays, record.metadata, sizeof record.metadata, timeout_ns);
 }
 
 /* Check all of it; returns who and *n. */
