@@ -1,5 +1,5 @@
 /* lk_traj.c: trajectory-lane geometry, schema, inspection and padding. The protocol is in
- * lk_ring.h, lk_traj_writer.c and lk_traj_reader.c. */
+ * lk_traj_ring.h, lk_traj_writer.c and lk_traj_reader.c. */
 #include "lk_traj.h"
 
 #include <stdlib.h>

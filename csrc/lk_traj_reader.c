@@ -1,7 +1,7 @@
 /*
  * lk_traj_reader.c: the one consumer of the trajectory lane.
  *
- * Labels: [T1] to [T5] of lk_ring.h, [S1] [S2] of lk_segment.c.
+ * Labels: [J1] to [J5] of lk_traj_ring.h, [S1] [S2] of lk_segment.c.
  *
  * Who writes: the consumer alone, the second line of each ring's control block, the words consumer,
  * takeovers and asleep, and the release mark in the headers of records that it holds.
@@ -14,8 +14,8 @@
  * state, and a ring that fails is left out while the others go on.
  */
 #include "lk_guard.h"
-#include "lk_ring.h"
 #include "lk_traj.h"
+#include "lk_traj_ring.h"
 #include "lk_wait.h"
 
 #include <stdlib.h>
@@ -250,7 +250,7 @@ static bool sound(const lk_traj_reader *reader, const struct ring_state *state,
 /* The next record of a ring: 1, 0 for none, LK_E_CORRUPT. */
 static int locate(const lk_traj_reader *reader, const struct ring_state *state,
                   struct finding *out) {
-    uint64_t head = lk_ring_head(state->ring);
+    uint64_t head = lk_traj_ring_head(state->ring);
     if (head == state->read) {
         return 0;
     }
@@ -311,7 +311,7 @@ static void advance(struct ring_state *state) {
     }
     if (tail != state->tail) {
         state->tail = tail;
-        lk_ring_free(state->ring, tail);
+        lk_traj_ring_free(state->ring, tail);
     }
 }
 
@@ -371,7 +371,7 @@ static bool ready(const void *context) {
     for (uint32_t i = 0; i < reader->geometry.rings; i++) {
         const struct ring_state *state = &reader->rings[i];
         if (state->trust == SPOILED_UNTOLD ||
-            (state->trust == TRUSTED && lk_ring_head(state->ring) != state->read)) {
+            (state->trust == TRUSTED && lk_traj_ring_head(state->ring) != state->read)) {
             return true;
         }
     }
@@ -406,7 +406,7 @@ int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns) {
         for (now = lk_clock_ns(); !found && now < deadline; now = lk_clock_ns()) {
             beat(reader, now);
             uint64_t slice_end = deadline - now < wait_slice_ns ? deadline : now + wait_slice_ns;
-            lk_ring_sleep_for_record(reader->header, ready, reader, slice_end);
+            lk_traj_ring_sleep_for_record(reader->header, ready, reader, slice_end);
             found = ready(reader);
             if (lk_segment_invalidated(reader->segment) || lk_segment_damaged(reader->segment)) {
                 break;

@@ -1,7 +1,7 @@
 /*
  * lk_traj_writer.c: a producer of the trajectory lane.
  *
- * Labels: [T1] to [T5] of lk_ring.h, [S1] [S2] of lk_segment.c.
+ * Labels: [J1] to [J5] of lk_traj_ring.h, [S1] [S2] of lk_segment.c.
  *
  * Who writes: the producer alone, its ring's data beyond head, the first and the third line of its
  * ring's control block, and, when the consumer sleeps, the bell. Who reads: the consumer.
@@ -16,8 +16,8 @@
 #endif
 
 #include "lk_guard.h"
-#include "lk_ring.h"
 #include "lk_traj.h"
+#include "lk_traj_ring.h"
 #include "lk_wait.h"
 
 #include <stdlib.h>
@@ -65,9 +65,10 @@ static bool plausible(const lk_traj_writer *writer, uint64_t tail) {
 /* Begin where the ring's last producer ended. False: what it left can not be. */
 static bool move_in(lk_traj_writer *writer, uint32_t index) {
     struct lk_traj_ring *ring = lk_traj_ring_at(writer->header, &writer->geometry, index);
-    /* relaxed, here and below: lk_ring_claim ordered it; we are the only one that writes these */
+    /* relaxed, here and below: lk_traj_ring_claim ordered it; we are the only one that writes these
+     */
     writer->head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    writer->tail = lk_ring_tail(ring);
+    writer->tail = lk_traj_ring_tail(ring);
     if (writer->head % LK_CACHE_LINE != 0 || writer->head > LK_TRAJ_POSITION_MAX ||
         !plausible(writer, writer->tail)) {
         return false;
@@ -96,13 +97,13 @@ static int claim_ring(lk_traj_writer *writer) {
                             lk_process_word_liveness(found) == LK_DEAD;
             }
             if (!free_ring || atomic_load_explicit(&ring->spoiled, memory_order_relaxed) != 0 ||
-                !lk_ring_claim(ring, found, writer->identity)) {
+                !lk_traj_ring_claim(ring, found, writer->identity)) {
                 continue;
             }
             if (move_in(writer, i)) {
                 return LK_OK;
             }
-            lk_ring_leave(ring, writer->identity);
+            lk_traj_ring_leave(ring, writer->identity);
         }
     }
     return LK_E_TAKEN;
@@ -216,7 +217,7 @@ static int64_t leave(lk_traj_writer *writer, int64_t result) {
 
 /* 1 when there is room for `need` bytes at head now, 0 when not. */
 static int has_room(lk_traj_writer *writer, uint64_t need) {
-    uint64_t tail = lk_ring_tail(writer->ring);
+    uint64_t tail = lk_traj_ring_tail(writer->ring);
     if (!plausible(writer, tail)) {
         return LK_E_CORRUPT;
     }
@@ -277,7 +278,7 @@ static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout
         }
         uint64_t slice_end = deadline - now < wait_slice_ns ? deadline : now + wait_slice_ns;
         uint64_t want = writer->head + need - writer->geometry.ring_size;
-        lk_ring_sleep_for_room(writer->ring, writer->tail, want, slice_end);
+        lk_traj_ring_sleep_for_room(writer->ring, writer->tail, want, slice_end);
         status = has_room(writer, need);
     }
     writer->stalled_ns += lk_clock_ns() - begun;
@@ -350,7 +351,7 @@ static int64_t finish(lk_traj_writer *writer, const void *metadata, uint64_t met
     atomic_store_explicit(&writer->ring->records, writer->records, memory_order_relaxed);
     atomic_store_explicit(&writer->ring->bytes, writer->bytes, memory_order_relaxed);
     writer->head = at + sizeof *record + writer->places.size;
-    lk_ring_publish(writer->header, writer->ring, writer->head);
+    lk_traj_ring_publish(writer->header, writer->ring, writer->head);
     return (int64_t)writer->number;
 }
 
@@ -462,7 +463,7 @@ int lk_traj_writer_ring(lk_traj_writer *writer, struct lk_traj_ring_status *out)
 int lk_traj_writer_close(lk_traj_writer *writer) {
     if (lk_guard_close(&writer->guard)) {
         if (!lk_guard_forked(&writer->guard)) {
-            lk_ring_leave(writer->ring, writer->identity);
+            lk_traj_ring_leave(writer->ring, writer->identity);
         }
         lk_segment_release(writer->segment);
         writer->segment = NULL;

@@ -48,38 +48,38 @@ MUTANTS = {
         "memory_order_relaxed, memory_order_relaxed",
         "test_misuse",
     ),
-    "[T1] release lost": (
-        "lk_ring.h",
+    "[J1] release lost": (
+        "lk_traj_ring.h",
         "atomic_store_explicit(&ring->head, head, memory_order_release)",
         "atomic_store_explicit(&ring->head, head, memory_order_relaxed)",
         "test_traj_threads",
     ),
-    "[T1] acquire lost": (
-        "lk_ring.h",
+    "[J1] acquire lost": (
+        "lk_traj_ring.h",
         "atomic_load_explicit(&ring->head, memory_order_acquire)",
         "atomic_load_explicit(&ring->head, memory_order_relaxed)",
         "test_traj_threads",
     ),
-    "[T2] release lost": (
-        "lk_ring.h",
+    "[J2] release lost": (
+        "lk_traj_ring.h",
         "atomic_store_explicit(&ring->tail, tail, memory_order_release)",
         "atomic_store_explicit(&ring->tail, tail, memory_order_relaxed)",
         "test_traj_threads",
     ),
-    "[T2] acquire lost": (
-        "lk_ring.h",
+    "[J2] acquire lost": (
+        "lk_traj_ring.h",
         "atomic_load_explicit(&ring->tail, memory_order_acquire)",
         "atomic_load_explicit(&ring->tail, memory_order_relaxed)",
         "test_traj_threads",
     ),
-    "[T5] acquire lost": (
-        "lk_ring.h",
+    "[J5] acquire lost": (
+        "lk_traj_ring.h",
         "memory_order_acquire, memory_order_relaxed",
         "memory_order_relaxed, memory_order_relaxed",
         "test_traj_threads",
     ),
-    "[T5] release lost": (
-        "lk_ring.h",
+    "[J5] release lost": (
+        "lk_traj_ring.h",
         "&ours, 0, memory_order_release,",
         "&ours, 0, memory_order_relaxed,",
         "test_traj_threads",

@@ -1,9 +1,10 @@
 /*
  * Four producers and the consumer at full speed, in small rings, so that everybody sleeps and is
  * woken all the time: a lost wake-up would show as a test that never ends. And the steps of
- * lk_ring.h in one mapping with plain memory behind them, which is what ThreadSanitizer can judge.
+ * lk_traj_ring.h in one mapping with plain memory behind them, which is what ThreadSanitizer can
+ * judge.
  */
-#include "lk_ring.h"
+#include "lk_traj_ring.h"
 #include "traj_check.h"
 
 #include <pthread.h>
@@ -75,32 +76,32 @@ static void *put_cells(void *unused) {
     (void)unused;
     for (uint64_t n = 0; n < STEPS; n++) {
         uint64_t tail;
-        while (n - (tail = lk_ring_tail(&ring)) >= ROOM) {
-            lk_ring_sleep_for_room(&ring, tail, n - ROOM + 1, lk_clock_ns() + 1000000000);
+        while (n - (tail = lk_traj_ring_tail(&ring)) >= ROOM) {
+            lk_traj_ring_sleep_for_room(&ring, tail, n - ROOM + 1, lk_clock_ns() + 1000000000);
         }
         cells[n % ROOM] = n * 3;
-        lk_ring_publish(&header, &ring, n + 1);
+        lk_traj_ring_publish(&header, &ring, n + 1);
     }
     return NULL;
 }
 
 static bool more(const void *read) {
-    return lk_ring_head(&ring) != *(const uint64_t *)read;
+    return lk_traj_ring_head(&ring) != *(const uint64_t *)read;
 }
 
 static void *take_cells(void *unused) {
     (void)unused;
     uint64_t read = 0;
     while (read < STEPS) {
-        uint64_t head = lk_ring_head(&ring);
+        uint64_t head = lk_traj_ring_head(&ring);
         if (head == read) {
-            lk_ring_sleep_for_record(&header, more, &read, lk_clock_ns() + 1000000000);
+            lk_traj_ring_sleep_for_record(&header, more, &read, lk_clock_ns() + 1000000000);
             continue;
         }
         for (; read < head; read++) {
             CHECK(cells[read % ROOM] == read * 3);
         }
-        lk_ring_free(&ring, read);
+        lk_traj_ring_free(&ring, read);
     }
     return NULL;
 }
@@ -109,9 +110,9 @@ static uint64_t plain_left_behind;
 
 static void *stay_a_while(void *name) {
     for (uint64_t stays = 0; stays < 2000;) {
-        if (lk_ring_claim(&ring, 0, *(uint64_t *)name)) {
+        if (lk_traj_ring_claim(&ring, 0, *(uint64_t *)name)) {
             plain_left_behind++;
-            lk_ring_leave(&ring, *(uint64_t *)name);
+            lk_traj_ring_leave(&ring, *(uint64_t *)name);
             stays++;
         }
     }

@@ -28,7 +28,7 @@ UNITS = (
     ("lk_wait.h", ""),
     ("lk_wait.c", ""),
     ("lk_guard.h", ""),
-    ("lk_ring.h", ""),
+    ("lk_traj_ring.h", ""),
     ("lk_segment.h", ""),
     ("lk_segment.c", ""),
     ("lk_frame.h", ""),

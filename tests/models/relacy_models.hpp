@@ -544,7 +544,7 @@ struct abandon : rl::test_suite<abandon, 2> {
     }
 };
 
-// --- [T1] [T2] [T3] [T4] a ring of one cell -------------------------------------------------------
+// --- [J1] [J2] [J3] [J4] a ring of one cell -------------------------------------------------------
 
 // Two records through room for one: each side has to wait for the other. No deadline ever comes, so
 // that a lost wake-up is a thread that never ends. The cell is plain memory.
@@ -558,33 +558,33 @@ struct ring_pass : rl::test_suite<ring_pass, 2> {
 
     static bool more(const void *self) {
         const ring_pass *suite = (const ring_pass *)self;
-        return lk_ring_head(&suite->ring) != suite->read;
+        return lk_traj_ring_head(&suite->ring) != suite->read;
     }
     void thread(unsigned index) {
         if (index == 0) {
             for (uint64_t n = 0; n < 2; n++) {
                 uint64_t tail;
-                while (n - (tail = lk_ring_tail(&ring)) >= 1) {
-                    lk_ring_sleep_for_room(&ring, tail, n, UINT64_MAX);
+                while (n - (tail = lk_traj_ring_tail(&ring)) >= 1) {
+                    lk_traj_ring_sleep_for_room(&ring, tail, n, UINT64_MAX);
                 }
                 cell = n + 1;
-                lk_ring_publish(&header, &ring, n + 1);
+                lk_traj_ring_publish(&header, &ring, n + 1);
             }
             return;
         }
         while (read < 2) {
-            if (lk_ring_head(&ring) == read) {
-                lk_ring_sleep_for_record(&header, more, this, UINT64_MAX);
+            if (lk_traj_ring_head(&ring) == read) {
+                lk_traj_ring_sleep_for_record(&header, more, this, UINT64_MAX);
                 continue;
             }
             read++;
             RL_ASSERT(cell == read);
-            lk_ring_free(&ring, read);
+            lk_traj_ring_free(&ring, read);
         }
     }
 };
 
-// --- [T1] [T3] two producers, one bell ------------------------------------------------------------
+// --- [J1] [J3] two producers, one bell ------------------------------------------------------------
 
 struct ring_bell : rl::test_suite<ring_bell, 3> {
     static const int preemptions = 3;
@@ -596,32 +596,32 @@ struct ring_bell : rl::test_suite<ring_bell, 3> {
 
     static bool more(const void *self) {
         const ring_bell *suite = (const ring_bell *)self;
-        return lk_ring_head(&suite->rings[0]) != suite->read[0] ||
-               lk_ring_head(&suite->rings[1]) != suite->read[1];
+        return lk_traj_ring_head(&suite->rings[0]) != suite->read[0] ||
+               lk_traj_ring_head(&suite->rings[1]) != suite->read[1];
     }
     void thread(unsigned index) {
         if (index < 2) {
             cells[index] = 1;
-            lk_ring_publish(&header, &rings[index], 1);
+            lk_traj_ring_publish(&header, &rings[index], 1);
             return;
         }
         while (read[0] + read[1] < 2) {
             bool found = false;
             for (int i = 0; i < 2; i++) {
-                if (read[i] == 0 && lk_ring_head(&rings[i]) == 1) {
+                if (read[i] == 0 && lk_traj_ring_head(&rings[i]) == 1) {
                     RL_ASSERT(cells[i] == 1);
                     read[i] = 1;
                     found = true;
                 }
             }
             if (!found) {
-                lk_ring_sleep_for_record(&header, more, this, UINT64_MAX);
+                lk_traj_ring_sleep_for_record(&header, more, this, UINT64_MAX);
             }
         }
     }
 };
 
-// --- [T5] a ring changes hands --------------------------------------------------------------------
+// --- [J5] a ring changes hands --------------------------------------------------------------------
 
 struct ring_claim : rl::test_suite<ring_claim, 2> {
     static const int preemptions = -1;
@@ -636,8 +636,8 @@ struct ring_claim : rl::test_suite<ring_claim, 2> {
         if (index == 0) {
             atomic_store_explicit(&ring.head, 1, memory_order_relaxed);
             left_behind = 1;
-            lk_ring_leave(&ring, 1);
-        } else if (lk_ring_claim(&ring, 0, 2)) {
+            lk_traj_ring_leave(&ring, 1);
+        } else if (lk_traj_ring_claim(&ring, 0, 2)) {
             RL_ASSERT(atomic_load_explicit(&ring.head, memory_order_relaxed) == 1);
             RL_ASSERT(left_behind == 1);
         }
