@@ -1,36 +1,61 @@
 /* lk_wait.c: the waiting side of lk_wait.h, where the labels are explained. */
 #include "lk_wait.h"
 
-/* Spinning beyond what a sleep and a wake cost (about 50 us on an idle virtual core) is waste. */
-static const uint32_t spin_most_ns = 50000;
 /* After spinning stopped paying, try it again now and then: the load may have changed. */
 static const uint32_t spin_retry_every = 64;
+/* Two looks at the clock are a microsecond apart. If more than this passed, another process had our
+ * core meanwhile: there are fewer cores than runnable processes, and the one that we wait for may
+ * be waiting for this very core. */
+static const uint64_t preempted_ns = 20000;
 
-/* The sequence found: beyond `seen`, or not when `until_ns` came first. */
-static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t until_ns) {
+struct spun {
+    uint64_t sequence; /* the one found: beyond `seen`, or not when `until_ns` came first */
+    bool preempted;
+};
+
+static struct spun spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t from_ns,
+                               uint64_t until_ns) {
+    uint64_t looked_ns = from_ns;
+    bool preempted = false;
     for (;;) {
         for (int i = 0; i < 16; i++) {
             /* [W1] acquire: pairs with the release in lk_announce; the caller may read what was
              * written before the announcement. */
             uint64_t now = atomic_load_explicit(sequence, memory_order_acquire);
             if (now != seen) {
-                return now;
+                return (struct spun){now, preempted};
             }
             lk_cpu_relax();
         }
-        if (lk_clock_ns() >= until_ns) {
-            return seen;
+        uint64_t now_ns = lk_clock_ns();
+        preempted = preempted || now_ns - looked_ns > preempted_ns;
+        if (now_ns >= until_ns) {
+            return (struct spun){seen, preempted};
         }
+        looked_ns = now_ns;
     }
 }
 
-static void learn(struct lk_spin *spin, bool paid) {
-    if (paid) {
-        uint32_t longer = spin->budget_ns * 2 + 1000;
-        spin->budget_ns = longer < spin_most_ns ? longer : spin_most_ns;
-    } else {
+static void learn(struct lk_spin *spin, bool paid, bool preempted, uint64_t took_ns) {
+    if (preempted) {
+        spin->budget_ns = 0;
+    } else if (!paid) {
         spin->budget_ns /= 2;
+    } else if (2 * took_ns > spin->budget_ns) {
+        spin->budget_ns = 2 * took_ns < spin->most_ns ? (uint32_t)(2 * took_ns) : spin->most_ns;
     }
+}
+
+/* Spin as long as it has paid lately; returns the sequence found. */
+static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
+                             struct lk_spin *spin) {
+    bool retry = ++spin->waits % spin_retry_every == 0;
+    uint64_t begin_ns = lk_clock_ns();
+    uint64_t end_ns = begin_ns + (retry ? spin->most_ns : spin->budget_ns);
+    struct spun spun =
+        spin_beyond(sequence, seen, begin_ns, end_ns < deadline_ns ? end_ns : deadline_ns);
+    learn(spin, spun.sequence != seen, spun.preempted, lk_clock_ns() - begin_ns);
+    return spun.sequence;
 }
 
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */
@@ -49,13 +74,10 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
                         uint64_t deadline_ns, struct lk_spin *spin,
                         enum lk_wait_strategy strategy) {
     if (strategy == LK_WAIT_SPIN) {
-        return spin_beyond(sequence, seen, deadline_ns);
+        return spin_beyond(sequence, seen, lk_clock_ns(), deadline_ns).sequence;
     }
     if (strategy == LK_WAIT_HYBRID) {
-        bool retry = ++spin->waits % spin_retry_every == 0;
-        uint64_t spin_end = lk_clock_ns() + (retry ? spin_most_ns : spin->budget_ns);
-        uint64_t now = spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
-        learn(spin, now != seen);
+        uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }
