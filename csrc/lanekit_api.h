@@ -445,6 +445,9 @@ int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
 /* lk_step_send and lk_step_receive in one call, for lanes of one half. */
 int lk_step_step(lk_step_client *client, uint64_t timeout_ns, int strategy);
 
+/* How many exchanges were sent and not received: 0 to the number of halves. */
+int lk_step_under_way(lk_step_client *client);
+
 /* Why the server left: bytes written to out, 0 when it gave no reason. */
 int lk_step_failure(lk_step_client *client, char *out, size_t out_size);
 

@@ -291,6 +291,11 @@ int lk_step_client_state(lk_step_client *client, struct lk_step_state *out) {
     return leave(client, LK_OK);
 }
 
+int lk_step_under_way(lk_step_client *client) {
+    int status = lk_guard_enter_lightly(&client->guard);
+    return status == LK_OK ? leave(client, (int)(client->sent - client->received)) : status;
+}
+
 int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
     int status = lk_guard_enter_lightly(&client->guard);
     if (status != LK_OK) {
