@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lanekit import PeerLost, StepClient, StepServer
+from lanekit import PeerLost, StepClient, StepServer, segment_name
 from lanekit.segments import segment_path
 
 
@@ -32,3 +32,13 @@ def test_the_reason_that_a_server_gives_can_be_read_by_itself(run_id: str) -> No
         assert client.failure == "the arm fell off – ümläut"
         server.close()
         assert client.failure == "the arm fell off – ümläut"
+
+
+def test_a_way_to_wait_that_does_not_exist_is_refused_before_anything_is_made(run_id: str) -> None:
+    with pytest.raises(ValueError, match="wait is one of"):
+        StepServer.create(run_id, 1, 1, 1, wait="sleep")  # type: ignore[arg-type]
+    assert not segment_path(segment_name("step", run_id)).exists()
+    with StepServer.create(run_id, 1, 1, 1) as server:
+        with pytest.raises(ValueError, match="wait is one of"):
+            StepClient.attach(run_id, wait="sleep")  # type: ignore[arg-type]
+        assert server.state.client_pid == 0
