@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ _RESET: int = lib.LK_STEP_RESET
 _PLAIN: int = lib.LK_RESET_PLAIN
 _SEEDED: int = lib.LK_RESET_SEEDED
 _FAILURE_BYTES = 1024
+_SEED_MAX = 2**64 - 1
 
 
 class StepResult(NamedTuple):
@@ -155,15 +156,12 @@ class StepClient(StepLaneEnd):
         sequence has one for each of `env_ids`.
         """
         ids = self._ids(env_ids)
-        seeds = _seeds(seed, len(ids))
+        # All is checked before the first flag is set: one that stayed would be part of a step.
+        numbers, given = _seeds(seed, len(ids))
         if self.under_way:
             self._fail_to_step(lib.LK_E_OUT_OF_TURN)
-        for index, number in zip(ids, seeds, strict=True):
-            if number is None:
-                self.resets[index] = _PLAIN
-            else:
-                self.seeds[index] = number
-                self.resets[index] = _SEEDED
+        self.seeds[ids[given]] = numbers[given]
+        self.resets[ids] = np.where(given, _SEEDED, _PLAIN)
         self._round(_RESET, seconds_to_ns(timeout))
         return self.obs
 
@@ -203,7 +201,8 @@ class StepClient(StepLaneEnd):
         if actions is target:
             return
         values = np.asarray(actions)
-        if values.shape != target.shape and values.size == target.size:
+        # Row by row only: anything else would mix up the environments.
+        if values.shape[:1] == target.shape[:1] and values.size == target.size:
             values = values.reshape(target.shape)
         if values.shape != target.shape:
             raise ValueError(
@@ -299,14 +298,30 @@ def _bytes(pointer: CData, size: int) -> bytes:
     return ffi.buffer(pointer, size)[:] if size else b""
 
 
-def _seeds(seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+def _seeds(
+    seed: int | Sequence[int | None] | None, count: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return a number for each environment, and which of them were given."""
     if seed is None:
-        return [None] * count
+        return np.zeros(count, np.uint64), np.zeros(count, np.bool_)
     if isinstance(seed, int | np.integer):
-        return range(int(seed), int(seed) + count)
+        _check_seed(int(seed))
+        _check_seed(int(seed) + count - 1)
+        return np.uint64(seed) + np.arange(count, dtype=np.uint64), np.ones(count, np.bool_)
     if len(seed) != count:
         raise ValueError(f"{count} environments are reset, but {len(seed)} seeds are given")
-    return seed
+    for number in seed:
+        if number is not None:
+            _check_seed(number)
+    given = np.array([number is not None for number in seed], np.bool_)
+    return np.array([number or 0 for number in seed], np.uint64), given
+
+
+def _check_seed(number: Any) -> None:
+    if not isinstance(number, int | np.integer):
+        raise TypeError(f"a seed is a whole number or None, not {type(number).__name__}")
+    if not 0 <= number <= _SEED_MAX:
+        raise ValueError(f"a seed is from 0 to 2**64 - 1, not {number}")
 
 
 def _fail_to_attach(status: int, name: str) -> NoReturn:
