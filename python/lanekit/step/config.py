@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -189,6 +189,22 @@ def lane_name(name: str | None) -> tuple[str, bytes]:
         if not name:
             raise ValueError(f"no name of a step lane: pass one, or set {NAME_VARIABLE}")
     return name, encode_run_id(name)
+
+
+class StepLaneOptions(TypedDict, total=False):
+    """The fields of :class:`StepLaneConfig` that have a default, as arguments by name."""
+
+    mode: StepMode
+    obs_dtype: npt.DTypeLike
+    act_dtype: npt.DTypeLike
+    reward_dtype: npt.DTypeLike
+    image: tuple[int, int, int] | None
+    final_obs: bool
+    infos: tuple[str, ...]
+    description: str
+    pipelined: bool
+    command_ring: int
+    gpu: StepGpu | None
 
 
 @dataclass(frozen=True)
