@@ -76,7 +76,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt $(PYTHON)
+	tools/system_packages.sh --qt --instructions $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
 	touch $@
 
