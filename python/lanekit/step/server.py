@@ -19,7 +19,7 @@ from lanekit._core import (
 from lanekit.segments import owner_of, segment_name, shared_memory_space
 from lanekit.step.config import StepLaneConfig, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe
+from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 
 
 def _end(handle: CData) -> None:
@@ -56,6 +56,7 @@ class StepServer(StepLaneEnd):
         :class:`~lanekit.SegmentExists`.
         """
         name, encoded = lane_name(name)
+        strategy_code(wait)  # refused before there is anything to undo
         if not isinstance(config, StepLaneConfig):
             if obs_size is None or act_size is None:
                 raise TypeError("give num_envs, obs_size and act_size, or a StepLaneConfig")
