@@ -40,9 +40,10 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer ## the slow lane under hundreds of kills, every row compared
+soak: $(VENV)/.developer ## the slow and the step lane under hundreds of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	$(BIN)/python -m tests.step_campaign
 
 endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
 	$(BIN)/python -m tests.viewer.endurance --hours 24

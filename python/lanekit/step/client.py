@@ -22,7 +22,7 @@ from lanekit._core import (
 )
 from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe
+from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 from lanekit.step.regions import Array
 
 _STEP: int = lib.LK_STEP_STEP
@@ -69,6 +69,7 @@ class StepClient(StepLaneEnd):
         """
         name, encoded = lane_name(name)
         what = describe(name)
+        strategy_code(wait)  # refused before there is anything to undo
         protect_process()
         out = ffi.new("lk_step_client **")
         patience = seconds_to_ns(timeout)

@@ -19,7 +19,7 @@ from lanekit._core import (
 from lanekit.segments import owner_of, segment_name, shared_memory_space
 from lanekit.step.config import StepLaneConfig, StepLaneOptions, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe
+from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 
 
 def _end(handle: CData) -> None:
@@ -75,6 +75,7 @@ class StepServer(StepLaneEnd):
         :class:`~lanekit.SegmentExists`.
         """
         name, encoded = lane_name(name)
+        strategy_code(wait)  # refused before there is anything to undo
         if isinstance(num_envs, StepLaneConfig):
             config = num_envs
             if obs_size is not None or act_size is not None or options:
