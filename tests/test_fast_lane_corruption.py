@@ -235,10 +235,6 @@ GARBAGE: dict[str, tuple[Callable[[bytes], bytes], type[lanekit.LanekitError]]] 
         lambda image: header_with(image, 64, "<I", 0),
         lanekit.SegmentNotReady,
     ),
-    "the magic of another lane": (
-        lambda image: header_with(image, 0, "<I", 0x4C524243),
-        lanekit.WrongSegmentKind,
-    ),
     "another magic": (
         lambda image: header_with(image, 0, "<I", 0x4C41424C),
         lanekit.WrongSegmentKind,
