@@ -301,3 +301,35 @@ int lk_frame_writer_liveness(lk_frame_reader *reader);
 int lk_frame_reader_stats(lk_frame_reader *reader, struct lk_frame_stats *out);
 int lk_frame_reader_close(lk_frame_reader *reader);
 void lk_frame_reader_free(lk_frame_reader *reader);
+
+/* --------------------------------------------------------------------------- command lane ---- */
+
+/*
+ * The command channel of a step handle, which lends it and ends it: messages in both directions,
+ * each delivered whole, once and in order. Sending and receiving are apart: one thread may send
+ * while another receives.
+ *
+ * While a call has nothing to do, the channel looks whether the peer is still there: LK_E_PEER_LOST
+ * when it died or left. What it sent before can be received first. When a successor has come, the
+ * channel goes on with it; messages that its predecessor left unread are the successor's.
+ */
+typedef struct lk_cmd lk_cmd;
+
+/* The largest message, in bytes. */
+int64_t lk_cmd_limit(const lk_cmd *cmd);
+
+/*
+ * Send one message: 1, or 0 when the ring had no room for it until timeout_ns had passed.
+ * LK_E_TOO_LARGE above the limit. strategy: enum lk_wait_strategy. UINT64_MAX waits for ever.
+ */
+int lk_cmd_send(lk_cmd *cmd, const void *payload, size_t size, uint64_t timeout_ns, int strategy);
+
+/*
+ * Receive the next message: 1 and its size, which may be 0; or 0 when none came until timeout_ns
+ * had passed. LK_E_SIZE when `room` is less than *size: the message stays where it is.
+ */
+int lk_cmd_receive(lk_cmd *cmd, void *buffer, size_t room, size_t *size, uint64_t timeout_ns,
+                   int strategy);
+
+/* The size of the next message, which stays: 1, or 0 when none came until timeout_ns had passed. */
+int lk_cmd_peek(lk_cmd *cmd, size_t *size, uint64_t timeout_ns, int strategy);

@@ -152,6 +152,37 @@ static_assert(offsetof(struct lk_frame_header, metrics_seq) == 704, "frame heade
 static_assert(offsetof(struct lk_frame_header, viewers) == 1024, "frame header");
 static_assert(sizeof(struct lk_frame_slot) == LK_CACHE_LINE, "frame slot header");
 
+/* --- command rings ------------------------------------------------------------------------------
+ *
+ * A step segment holds two: one from server to client, one from client to server. Each is this
+ * header and then ring_bytes of data, in which entries lie one behind the other:
+ *
+ *   +----------------+----------------------+-----------------+
+ *   | length (u32)   | payload, length long | zeros to 8      |  next entry
+ *   +----------------+----------------------+-----------------+
+ *
+ * Positions count bytes from the ring's beginning and are never reset: an entry at position p lies
+ * at data offset p mod ring_bytes and goes on at offset 0 when it reaches the end. An entry exists
+ * once write_pos has passed it, and its bytes are free once read_pos has. Zeros are an empty ring.
+ */
+struct lk_ring_header {
+    /* Written by the one who sends. */
+    _Atomic uint64_t write_pos;     /* its low half is the futex word of a reader that sleeps */
+    _Atomic uint64_t space_wake_at; /* the writer sleeps until read_pos reaches this */
+    uint8_t reserved_writer[48];
+
+    /* Written by the one who receives. */
+    _Atomic uint64_t read_pos;      /* its low half is the futex word of a writer that sleeps */
+    _Atomic uint64_t entry_wake_at; /* the reader sleeps until write_pos reaches this */
+    uint8_t reserved_reader[48];
+};
+
+static_assert(sizeof(struct lk_ring_header) == 128, "command ring");
+static_assert(offsetof(struct lk_ring_header, write_pos) == 0, "command ring");
+static_assert(offsetof(struct lk_ring_header, space_wake_at) == 8, "command ring");
+static_assert(offsetof(struct lk_ring_header, read_pos) == 64, "command ring");
+static_assert(offsetof(struct lk_ring_header, entry_wake_at) == 72, "command ring");
+
 /* Shared memory means that the hardware, not a lock in one process, makes these atomic. */
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "lock-free atomics");
 static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "plain size atomics");
