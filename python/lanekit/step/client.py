@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, 
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 from lanekit.step.regions import Array
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 _STEP: int = lib.LK_STEP_STEP
 _RESET: int = lib.LK_STEP_RESET
@@ -186,6 +189,11 @@ class StepClient(StepLaneEnd):
             return slice(0, count)
         first_half = (count + 1) // 2
         return slice(0, first_half) if self._sent.number % 2 == 0 else slice(first_half, count)
+
+    @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandClient`."""
+        return self._open_commands(lib.lk_step_client_commands)
 
     @property
     def state(self) -> StepState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack, overload
 
 from lanekit import errors
 from lanekit._core import (
@@ -20,6 +20,9 @@ from lanekit.segments import owner_of, segment_name, shared_memory_space
 from lanekit.step.config import StepLaneConfig, StepLaneOptions, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 
 def _end(handle: CData) -> None:
@@ -134,6 +137,11 @@ class StepServer(StepLaneEnd):
         """End the lane because of an error; the client's call raises with this reason."""
         encoded = reason.encode("utf-8", "replace")
         check(lib.lk_step_fail(self._handle, encoded, len(encoded)), self._what)
+
+    @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandServer`."""
+        return self._open_commands(lib.lk_step_server_commands)
 
     @property
     def state(self) -> StepState:
