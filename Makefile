@@ -48,6 +48,7 @@ soak: $(VENV)/.developer ## the slow and the step lane under hundreds of kills, 
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
 	$(BIN)/python -m bench slow
+	$(BIN)/python -m bench step
 	$(BIN)/python -m bench viewer
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
