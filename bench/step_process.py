@@ -32,6 +32,7 @@ class Stepper:
     """One kind of stepping: a trainer process and its engine, stopped between their turns."""
 
     def __init__(self, kind: str, task: Task) -> None:
+        self._kind = kind
         self._place = tempfile.TemporaryDirectory(prefix="lanekit-bench-")  # some write into it
         python = sys.executable if kind == "lane" else _framework_python()
         self._process = subprocess.Popen(
@@ -95,12 +96,12 @@ class Stepper:
             os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """End all its processes: its own way first, so that it cleans up."""
+        """End all its processes; a lane's go their own way first, which removes its segment."""
         self.go()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        end = time.monotonic() + _GRACE
+        end = time.monotonic() + (_GRACE if self._kind == "lane" else 0)
         while time.monotonic() < end and self._is_there():
             self._process.poll()
             time.sleep(0.01)
