@@ -32,7 +32,6 @@ class Stepper:
     """One kind of stepping: a trainer process and its engine, stopped between their turns."""
 
     def __init__(self, kind: str, task: Task) -> None:
-        self._kind = kind
         self._place = tempfile.TemporaryDirectory(prefix="lanekit-bench-")  # some write into it
         python = sys.executable if kind == "lane" else _framework_python()
         self._process = subprocess.Popen(
@@ -101,24 +100,19 @@ class Stepper:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        end = time.monotonic() + (_GRACE if self._kind == "lane" else 0)
-        while time.monotonic() < end and self._is_there():
-            self._process.poll()
+        end = time.monotonic() + _GRACE
+        while self._segments() and time.monotonic() < end:
             time.sleep(0.01)
         self._signal(signal.SIGKILL)
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
-        for left in Path("/dev/shm").glob(f"lanekit-step-bench-{self._process.pid}-*"):
+        for left in self._segments():
             left.unlink(missing_ok=True)
         self._place.cleanup()
 
-    def _is_there(self) -> bool:
-        try:
-            os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+    def _segments(self) -> list[Path]:
+        return list(Path("/dev/shm").glob(f"lanekit-step-bench-{self._process.pid}-*"))
 
     def __enter__(self) -> Self:
         return self
