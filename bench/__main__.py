@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|viewer [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|step|viewer [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ _METHODS = {
         "limits, the lane and the trackers alternate, rates are medians over the rounds, ratios "
         "are medians of the ratios within a round. A lane's time ends with its last "
         "acknowledgement."
+    ),
+    "step": (
+        "A trainer and an engine are separate Python processes, pinned to different cores where "
+        "there are as many. Every round trip is one sample, taken in Python around one call. "
+        "Blocks of each kind alternate, those of other kinds standing still (SIGSTOP) meanwhile; "
+        "p50 and p99 are medians over the rounds, ratios are medians of the ratios within a round."
     ),
     "viewer": (
         "Real writer processes publish at 60 Hz; each viewer is a process of its own, off screen, "
