@@ -40,7 +40,9 @@ _METHODS = {
         "Real writer processes publish at 60 Hz; each viewer is a process of its own, off screen, "
         "drawn by Qt's software renderer. CPU is the viewer's processor time over wall time; a "
         "frame's age counts from its publication until the event loop's next turn after it was "
-        "painted. Viewers alternate, figures are medians over the rounds."
+        "painted. On a virtual screen (Xvfb) viewers are seen from outside: frames carry their "
+        "time, which is read off the X server's picture every 2 ms; Rerun's draws through whatever "
+        "Vulkan driver there is. Viewers alternate, figures are medians over the rounds."
     ),
 }
 
