@@ -1,10 +1,12 @@
 /* lk_wait.c: the waiting side of lk_wait.h, where the labels are explained. */
 #include "lk_wait.h"
 
-/* Spinning beyond what a sleep and a wake cost (about 50 us on an idle virtual core) is waste. */
-static const uint32_t spin_most_ns = 50000;
 /* After spinning stopped paying, try it again now and then: the load may have changed. */
 static const uint32_t spin_retry_every = 64;
+/* Two looks at the clock are a microsecond or two apart. If more than this passed, another process
+ * had our core meanwhile: there are fewer cores than runnable processes, and the one that we wait
+ * for may be waiting for this very core. */
+static const uint64_t preempted_ns = 20000;
 
 /* The sequence found: beyond `seen`, or not when `until_ns` came first. */
 static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t until_ns) {
@@ -24,13 +26,31 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
     }
 }
 
-static void learn(struct lk_spin *spin, bool paid) {
-    if (paid) {
-        uint32_t longer = spin->budget_ns * 2 + 1000;
-        spin->budget_ns = longer < spin_most_ns ? longer : spin_most_ns;
-    } else {
+/* Spin as long as it has paid lately, and learn from it; returns the sequence found. */
+static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
+                             struct lk_spin *spin) {
+    bool retry = ++spin->waits % spin_retry_every == 0;
+    uint64_t begin_ns = lk_clock_ns();
+    uint64_t end_ns = begin_ns + (retry ? spin->most_ns : spin->budget_ns);
+    end_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
+    uint64_t now_ns = begin_ns;
+    uint64_t found;
+    do {
+        uint64_t looked_ns = now_ns;
+        found = spin_beyond(sequence, seen, looked_ns);
+        now_ns = lk_clock_ns();
+        if (now_ns - looked_ns > preempted_ns) {
+            spin->budget_ns = 0;
+            return found;
+        }
+    } while (found == seen && now_ns < end_ns);
+    uint64_t needed_ns = 2 * (now_ns - begin_ns);
+    if (found == seen) {
         spin->budget_ns /= 2;
+    } else if (needed_ns > spin->budget_ns) {
+        spin->budget_ns = needed_ns < spin->most_ns ? (uint32_t)needed_ns : spin->most_ns;
     }
+    return found;
 }
 
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */
@@ -52,10 +72,7 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
         return spin_beyond(sequence, seen, deadline_ns);
     }
     if (strategy == LK_WAIT_HYBRID) {
-        bool retry = ++spin->waits % spin_retry_every == 0;
-        uint64_t spin_end = lk_clock_ns() + (retry ? spin_most_ns : spin->budget_ns);
-        uint64_t now = spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
-        learn(spin, now != seen);
+        uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }

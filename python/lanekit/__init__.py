@@ -59,6 +59,15 @@ from lanekit.fast import (
     tile_shape,
 )
 from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
+from lanekit.step import (
+    StepClient,
+    StepExchange,
+    StepGpu,
+    StepLaneConfig,
+    StepResult,
+    StepServer,
+    StepState,
+)
 
 if TYPE_CHECKING:
     __version__: str
@@ -101,6 +110,13 @@ __all__ = [
     "SegmentPermissionDenied",
     "SegmentTruncated",
     "SegmentUnusable",
+    "StepClient",
+    "StepExchange",
+    "StepGpu",
+    "StepLaneConfig",
+    "StepResult",
+    "StepServer",
+    "StepState",
     "TooLarge",
     "UnknownMethod",
     "WaitTimeout",

@@ -35,6 +35,11 @@ UNITS = (
     ("lk_frame.h", ""),
     ("lk_frame_writer.c", "writer_"),
     ("lk_frame_reader.c", "reader_"),
+    ("lk_ring.h", ""),
+    ("lk_cmd.h", ""),
+    ("lk_step.h", ""),
+    ("lk_step_server.c", "server_"),
+    ("lk_step_client.c", "client_"),
 )
 
 # Sizes that only repeat what one or two of them show already.
@@ -57,7 +62,7 @@ SHRUNK = (
 
 # Structs whose plain fields are shared between threads.
 RACE_CHECKED = {
-    "lk_layout.h": ("lk_segment_header", "lk_frame_geometry"),
+    "lk_layout.h": ("lk_segment_header", "lk_frame_geometry", "lk_step_geometry"),
     "lk_segment.h": ("lk_segment_id",),
     "lk_segment.c": ("lk_segment",),
     "lk_frame_writer.c": ("lk_frame_writer",),

@@ -504,7 +504,7 @@ struct goodbye : rl::test_suite<goodbye, 2> {
             uint64_t pixels = 1;
             RL_ASSERT(publish(w.writer, &pixels, sizeof pixels, NULL, 0, NULL) == 1);
             beside = 1;
-            say_goodbye(w.writer);
+            writer_say_goodbye(w.writer);
         } else if (lk_segment_invalidated(w.reader->segment)) {
             RL_ASSERT(load_head(w.reader) == 1 && beside == 1);
         }
@@ -586,6 +586,8 @@ struct abandon : rl::test_suite<abandon, 2> {
     }
 };
 
+#include "relacy_step_models.hpp"
+
 // --- running --------------------------------------------------------------------------------------
 
 static int more_preemptions; // than a model asks for, where it does not search all schedules
@@ -640,6 +642,8 @@ static const struct {
     {"references", search<references>},   {"ready", search<ready>},
     {"goodbye", search<goodbye>},         {"fault", search<fault>},
     {"fault_reuse", search<fault_reuse>}, {"abandon", search<abandon>},
+    {"step_exchange", search<step_exchange>}, {"step_place", search<step_place>},
+    {"step_succession", search<step_succession>},
 };
 
 // usage: relacy_models                             list the models

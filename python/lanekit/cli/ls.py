@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
+from lanekit.step import StepLaneStatus, inspect_steps
 
 NAME = "ls"
 HELP = "list lanes: run, geometry, size, owner, frames, viewers, age"
@@ -49,6 +51,7 @@ class Row:
     frames: FastLaneStatus | None
     problem: str | None
     note: FrameNote | None = None
+    steps: StepLaneStatus | None = None
 
     @property
     def owner(self) -> str:
@@ -67,6 +70,10 @@ class Row:
             c = self.frames.config
             geometry = f"{c.width}x{c.height} {c.pixel_format} x{c.capacity}"
             frames, viewers = str(self.frames.head), str(self.frames.viewers)
+        if self.steps is not None:
+            s = self.steps
+            geometry = f"{s.num_envs} x ({s.obs_size} {s.obs_dtype}, {s.act_size} {s.act_dtype})"
+            frames, viewers = str(s.state.completed), str(int(s.state.client_alive))
         age = human_age(time.time() - self.info.created_unix_ns / 1e9)
         return [
             self.name,
@@ -109,6 +116,8 @@ class Row:
                 "viewers": self.frames.viewers,
                 "rendering": None if self.note is None else self.note.rendering,
             }
+        if self.steps is not None:
+            out |= dataclasses.asdict(self.steps)
         return out
 
 
@@ -120,13 +129,16 @@ def list_segments() -> list[Row]:
             name, reason = found
             rows.append(Row(name, file_size(name), None, None, str(reason)))
             continue
-        frames, problem = None, None
+        frames, steps, problem = None, None, None
         try:
-            frames = inspect_frames(found.name)
+            if found.kind == "frame":
+                frames = inspect_frames(found.name)
+            elif found.kind == "step":
+                steps = inspect_steps(found.name)
         except errors.LanekitError as reason:
             problem = str(reason)
         note = newest_note(found.run_id) if frames is not None and frames.head > 0 else None
-        rows.append(Row(found.name, found.size, found, frames, problem, note))
+        rows.append(Row(found.name, found.size, found, frames, problem, note, steps))
     return rows
 
 
