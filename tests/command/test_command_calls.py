@@ -380,9 +380,7 @@ def test_a_spoilt_ring_is_told_to_everybody_who_waits() -> None:
     server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
     with CommandClient(client_end.channel, timeout=None) as client:
         future = client.submit(Echo, Bytes(b""))
-        server.rings()[4] = 1  # the server's write position
-        server.channel.send(b"", 0.0)
-        server.rings()[3] = 255
+        server.spoil(0, b"\xff" * 8)  # the position up to which it has written
         with pytest.raises(SegmentCorrupt):
             future.result(A_MINUTE)
         with pytest.raises(SegmentCorrupt):
