@@ -21,13 +21,16 @@ def ends(run_id: str) -> Iterator[tuple[StepServer, StepClient]]:
 
 def resets_of(
     ends: tuple[StepServer, StepClient], *arguments: Any, **options: Any
-) -> tuple[list[int], list[int]]:
-    """Reset, and return the flags and seeds that the server saw."""
+) -> list[tuple[int, int | None]]:
+    """Reset, and return the flags that the server saw, with the seeds that they make valid."""
     server, client = ends
     with pytest.raises(Exception, match="not completed in time"):
         client.reset(*arguments, timeout=0, **options)
     assert server.wait_actions(5) is not None
-    seen = server.resets.tolist(), server.seeds.tolist()
+    seen = [
+        (flag, seed if flag == 2 else None)
+        for flag, seed in zip(server.resets.tolist(), server.seeds.tolist(), strict=True)
+    ]
     server.commit()
     client.recv(5)
     assert client.resets.tolist() == [0] * ENVS
@@ -35,24 +38,21 @@ def resets_of(
 
 
 def test_seeds_go_to_the_environments_they_are_for(ends: tuple[StepServer, StepClient]) -> None:
-    assert resets_of(ends, seed=5) == ([2, 2, 2], [5, 6, 7])
-    assert resets_of(ends)[0] == [1, 1, 1]
-    assert resets_of(ends, [2, 0], seed=2**64 - 2) == ([2, 0, 2], [2**64 - 1, 6, 2**64 - 2])
-    assert resets_of(ends, seed=[None, 8, None]) == ([1, 2, 1], [2**64 - 1, 8, 2**64 - 2])
-    assert resets_of(ends, [False, True, False], seed=[np.int64(9)]) == (
-        [0, 2, 0],
-        [2**64 - 1, 9, 2**64 - 2],
-    )
-    assert resets_of(ends, seed=[0, 0, 0]) == ([2, 2, 2], [0, 0, 0])
+    assert resets_of(ends, seed=5) == [(2, 5), (2, 6), (2, 7)]
+    assert resets_of(ends) == [(1, None)] * 3
+    assert resets_of(ends, [2, 0], seed=2**64 - 2) == [(2, 2**64 - 1), (0, None), (2, 2**64 - 2)]
+    assert resets_of(ends, seed=[None, 8, None]) == [(1, None), (2, 8), (1, None)]
+    assert resets_of(ends, [False, True, False], seed=[np.int64(9)])[1] == (2, 9)
+    assert resets_of(ends, seed=[0, 0, 0]) == [(2, 0)] * 3
 
 
 @pytest.mark.parametrize(
     ("seed", "problem"),
     [
-        ([1, -1, 2], "from 0 to 2"),
-        (-1, "from 0 to 2"),
-        (2**64 - 2, "from 0 to 2"),
-        ([1, 2, 2**64], "from 0 to 2"),
+        ([1, -1, 2], "number from 0 to 2"),
+        (-1, "number from 0 to 2"),
+        (2**64 - 2, "number from 0 to 2"),
+        ([1, 2, 2**64], "number from 0 to 2"),
         ([1, 1.5, 2], "whole number or None, not float"),
         ("abc", "whole number or None, not str"),
         ([1, 2], "3 environments are reset, but 2 seeds"),
@@ -76,7 +76,7 @@ def test_actions_are_never_mixed_up_between_environments(
 ) -> None:
     server, client = ends
     actions = np.arange(6, dtype=np.float32)
-    for wrong in (actions.reshape(2, 3), actions, actions.reshape(1, 3, 2)):
+    for wrong in (actions.reshape(2, 3), actions[:3], actions.reshape(1, 3, 2)):
         with pytest.raises(ValueError, match="shape"):
             client.send(wrong)
     client.send(actions.reshape(3, 1, 2))

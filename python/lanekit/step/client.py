@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, 
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 from lanekit.step.regions import Array
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 _STEP: int = lib.LK_STEP_STEP
 _RESET: int = lib.LK_STEP_RESET
@@ -70,6 +73,7 @@ class StepClient(StepLaneEnd):
         name, encoded = lane_name(name)
         strategy_code(wait)  # refused before the place is taken
         what = describe(name)
+        strategy_code(wait)  # refused before there is anything to undo
         protect_process()
         out = ffi.new("lk_step_client **")
         patience = seconds_to_ns(timeout)
@@ -80,7 +84,12 @@ class StepClient(StepLaneEnd):
                 _fail_to_attach(status, name)
             time.sleep(0.01)
         handle = ffi.gc(out[0], lib.lk_step_client_free)
-        client = cls(handle, name, _config(handle, what), wait)
+        try:
+            client = cls(handle, name, _config(handle, what), wait)
+        except BaseException:
+            # The error's traceback may keep the handle for long: the place is not left to that.
+            lib.lk_step_client_close(handle)
+            raise
         asked = {"num_envs": num_envs, "obs_size": obs_size, "act_size": act_size}
         wrong = [
             f"{key} {getattr(client.config, key)} instead of {value}"
@@ -97,6 +106,8 @@ class StepClient(StepLaneEnd):
         super().__init__(handle, name, config, wait, lib.lk_step_client_regions)
         self._result = StepResult(self.obs, self.rewards, self.dones, self.truncateds)
         self._halves = 2 if config.pipelined else 1
+        # Filled by the core as it sends: an interrupt can not come between the two.
+        self._sent = ffi.new("struct lk_step_exchange *", {"number": self.state.sent})
         self._finalizer = finalize_at_exit(self, lib.lk_step_client_close, handle)
 
     # --- exchanges -------------------------------------------------------------------------------
@@ -110,6 +121,7 @@ class StepClient(StepLaneEnd):
         :class:`~lanekit.WaitTimeout` the step is still under way: :meth:`recv` waits on.
         """
         if actions is not None:
+            self._expect_under_way_at_most(0)
             self._write(self.actions, actions)
         patience = seconds_to_ns(timeout)
         if self._halves == 1:
@@ -123,6 +135,7 @@ class StepClient(StepLaneEnd):
                 patience -= first
             self._finish(patience)
         else:
+            self._expect_under_way_at_most(0)
             self._round(_STEP, patience)
         return self._result
 
@@ -132,6 +145,7 @@ class StepClient(StepLaneEnd):
         Without `actions` those that were written into :attr:`actions` are taken.
         """
         if actions is not None:
+            self._expect_under_way_at_most(self._halves - 1)
             self._write(self.actions[self.next_envs], actions)
         return self._send(_STEP)
 
@@ -156,12 +170,10 @@ class StepClient(StepLaneEnd):
         sequence has one for each of `env_ids`.
         """
         ids = self._ids(env_ids)
-        # All is checked before the first flag is set: one that stayed would be part of a step.
-        numbers, given = _seeds(seed, len(ids))
-        if self.under_way:
-            self._fail_to_step(lib.LK_E_OUT_OF_TURN)
-        self.seeds[ids[given]] = numbers[given]
-        self.resets[ids] = np.where(given, _SEEDED, _PLAIN)
+        seeds, seeded = _seeds(seed, len(ids))
+        self._expect_under_way_at_most(0)
+        self.seeds[ids] = seeds
+        self.resets[ids] = np.where(seeded, _SEEDED, _PLAIN)
         self._round(_RESET, seconds_to_ns(timeout))
         return self.obs
 
@@ -177,7 +189,12 @@ class StepClient(StepLaneEnd):
         if self._halves == 1:
             return slice(0, count)
         first_half = (count + 1) // 2
-        return slice(0, first_half) if self.state.sent % 2 == 0 else slice(first_half, count)
+        return slice(0, first_half) if self._sent.number % 2 == 0 else slice(first_half, count)
+
+    @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandClient`."""
+        return self._open_commands(lib.lk_step_client_commands)
 
     @property
     def state(self) -> StepState:
@@ -201,8 +218,9 @@ class StepClient(StepLaneEnd):
         if actions is target:
             return
         values = np.asarray(actions)
-        # Row by row only: anything else would mix up the environments.
-        if values.shape[:1] == target.shape[:1] and values.size == target.size:
+        # All in a row, or a row for each environment: anything else would mix them up.
+        by_env = values.ndim <= 1 or values.shape[0] == target.shape[0]
+        if by_env and values.size == target.size:
             values = values.reshape(target.shape)
         if values.shape != target.shape:
             raise ValueError(
@@ -217,10 +235,15 @@ class StepClient(StepLaneEnd):
             ) from None
 
     def _send(self, request: int) -> StepExchange:
-        status = lib.lk_step_send(self._handle, request, self._exchange)
+        status = lib.lk_step_send(self._handle, request, self._sent)
         if status < 0:
             self._fail_to_step(status)
-        return exchange_of(self._exchange)
+        return exchange_of(self._sent)
+
+    def _expect_under_way_at_most(self, count: int) -> None:
+        """Refuse before anything is written where the engine may be reading."""
+        if self.under_way > count:
+            self._fail_to_step(lib.LK_E_OUT_OF_TURN)
 
     def _round(self, request: int, patience: int | None) -> None:
         """Exchange all halves."""
@@ -301,7 +324,7 @@ def _bytes(pointer: CData, size: int) -> bytes:
 def _seeds(
     seed: int | Sequence[int | None] | None, count: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Return a number for each environment, and which of them were given."""
+    """Return a number for each environment, and which of them have one."""
     if seed is None:
         return np.zeros(count, np.uint64), np.zeros(count, np.bool_)
     if isinstance(seed, int | np.integer):
@@ -321,7 +344,7 @@ def _check_seed(number: Any) -> None:
     if not isinstance(number, int | np.integer):
         raise TypeError(f"a seed is a whole number or None, not {type(number).__name__}")
     if not 0 <= number <= _SEED_MAX:
-        raise ValueError(f"a seed is from 0 to 2**64 - 1, not {number}")
+        raise ValueError(f"a seed is a number from 0 to 2**64 - 1, not {number}")
 
 
 def _fail_to_attach(status: int, name: str) -> NoReturn:
