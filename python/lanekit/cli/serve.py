@@ -81,6 +81,9 @@ def run(args: argparse.Namespace) -> int:
             raise
         _say("needs Gymnasium: pip install 'lanekit[rl]'")
         return 1
+    except ImportError as error:  # one that is too old
+        _say(str(error))
+        return 1
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="lanekit serve: %(message)s")
     sys.path.insert(0, os.getcwd())  # MODULE:ID may be right here, as with `python -m`
     name = args.name if args.name is not None else os.environ.get("LUCKY_SHM_NAME") or args.env_id

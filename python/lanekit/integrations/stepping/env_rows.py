@@ -239,8 +239,11 @@ def check_drawable(env: Env) -> tuple[int, int, int]:
             f"pictures are carried from environments made with render_mode='rgb_array', not "
             f"{env.render_mode!r}"
         )
-    env.reset()
-    picture = np.asarray(env.render())
+    try:
+        env.reset()
+        picture = np.asarray(env.render())
+    except Exception as error:  # of anybody's making
+        raise EnvironmentFailed(f"can not be drawn: {words_of(error)}") from error
     if picture.dtype != np.uint8 or picture.ndim != 3:
         raise ValueError(
             "render() must return an array (height, width, channels) of bytes, not "

@@ -91,7 +91,7 @@ class LaneVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return what is known on this side; nothing else is carried."""
-        if attr_name not in ("render_mode", "metadata", "spec"):
+        if attr_name not in ("render_mode", "metadata"):
             raise AttributeError(
                 f"{self.envs!r}: can not read {attr_name!r}: its environments live in another "
                 "process"

@@ -172,9 +172,11 @@ class WorkerProcess:
     def end(self) -> None:
         """Wait until it has ended; by force if it does not."""
         if self._orders is not None:
-            with suppress(LanekitError):
+            with suppress(LanekitError, subprocess.TimeoutExpired):
                 if self._orders.under_way:
                     self._orders.recv(_PATIENCE)
+                    if self._orders.actions[0, 0] == END:
+                        self._process.wait(_PATIENCE)
             self._orders.close()
         self._finalizer()
 
