@@ -20,7 +20,7 @@ from gymnasium.wrappers import FlattenObservation
 from lane_serving import HERE, Command, check_nothing_left, served, step_lanes_of
 from trainer import WATCHDOG, wait_until
 
-from lanekit import PeerLost, SegmentExists
+from lanekit import PeerLost, SegmentExists, reclaim_segment, segment_name
 from lanekit.integrations import LaneVectorEnv, VectorEnvServer, serve_vector_env
 from lanekit.integrations.stepping import EnvironmentFailed
 
@@ -329,6 +329,23 @@ def test_a_trainer_that_is_killed_makes_room_for_the_next(name: str, workers: st
         command.wait_for("left; waiting for the next")
         assert command.end() == 0
     check_nothing_left(name)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_trainer_hears_of_it_when_the_server_is_killed_in_a_step(name: str, workers: str) -> None:
+    arguments = ["CartPole-v1", "--num-envs", "2", "--workers", workers, "--name", name]
+    with Command(*arguments) as command:
+        envs = LaneVectorEnv(name)
+        envs.reset(seed=1)
+        killer = threading.Timer(0.05, command.process.kill)
+        killer.start()
+        with pytest.raises(PeerLost, match="the server died or left; "):
+            while True:
+                envs.step(np.zeros(2, int))
+        killer.join()
+        envs.close()
+        wait_until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
+    reclaim_segment(segment_name("step", name))
 
 
 def test_workers_do_not_outlive_a_server_that_is_killed(name: str) -> None:
