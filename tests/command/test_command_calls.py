@@ -495,9 +495,10 @@ def test_a_slow_reader_gets_the_newest_items(ends: tuple[Channel, Channel]) -> N
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(300)})
     with CommandClient(ends[1]) as client:
         stream = client.stream(Telemetry.StreamTelemetry, buffer=3)
-        with Pumped(server):
-            until(lambda: server.stats.requests == 1 and server.streams == 0)
-            until(lambda: stream._feed.ended)
+        assert server.pump(timeout=A_MINUTE) == 1
+        while server.streams:
+            server.pump()  # one item each
+        until(lambda: stream._feed.ended)
         got = [frame.frame_number for frame in stream]
         assert got == [297, 298, 299]
         assert stream.dropped == 297
@@ -552,6 +553,36 @@ def test_what_the_lane_had_no_room_for_is_counted() -> None:
     message = client_end.receive(0.0)
     assert message is not None
     assert unpack(message).skipped == 200 - sent
+
+
+def test_without_a_rate_each_pump_gives_one_item(ends: tuple[Channel, Channel]) -> None:
+    made: list[int] = []
+
+    def handler(_: StreamTelemetryRequest) -> Iterator[TelemetryFrame]:
+        while True:
+            made.append(len(made))
+            yield TelemetryFrame()
+
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})
+    with CommandClient(ends[1]) as client, client.stream(Telemetry.StreamTelemetry):
+        server.pump(timeout=A_MINUTE)
+        for n in range(1, 6):
+            server.pump(timeout=0.01)  # a step's worth of waiting makes no more of them
+            assert len(made) == n
+
+
+def test_a_rate_is_kept_while_the_server_waits(ends: tuple[Channel, Channel]) -> None:
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(1000)})
+    with CommandClient(ends[1]) as client:
+        begun = time.monotonic()
+        request = StreamTelemetryRequest(target_fps=200)
+        with client.stream(Telemetry.StreamTelemetry, request, keep="all") as stream:
+            with Pumped(server):
+                for n in range(20):
+                    frame = stream.next(A_MINUTE)
+                    assert frame is not None
+                    assert frame.frame_number == n
+        assert time.monotonic() - begun >= 19 / 200 - 1 / 200  # not faster than asked
 
 
 def test_items_can_be_pushed_to_whoever_listens(ends: tuple[Channel, Channel]) -> None:
@@ -664,6 +695,7 @@ def test_a_new_client_is_not_told_what_the_old_one_asked(ends: tuple[Channel, Ch
     old = CommandClient(ends[1])
     stream = old.stream(Telemetry.StreamTelemetry)
     server.pump(timeout=A_MINUTE)
+    server.pump()
     assert stream.next(A_MINUTE) is not None
     unanswered = old.submit(Echo, Bytes(b"old"), timeout=None)
     old.close()  # without a word, as if it had died
