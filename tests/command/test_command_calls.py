@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from memory_channel import memory_channels
+from pumping import A_MINUTE, Pumped, until
 from ring_ends import RingEnd
 
 from lanekit import (
@@ -60,7 +61,6 @@ from lanekit.command.envelope import pack, unpack
 from lanekit.command.messages import Envelope, Kind
 
 Echo = Method("Test.Echo", Bytes, Bytes)
-A_MINUTE = 60.0
 
 
 @pytest.fixture(params=["rings", "memory"])
@@ -75,34 +75,6 @@ def ends(request: pytest.FixtureRequest) -> Iterator[tuple[Channel, Channel]]:
     yield server.channel, client.channel
     client.close()
     server.close()
-
-
-class Pumped:
-    """A server that is pumped in a thread of its own, as a simulation would."""
-
-    def __init__(self, server: CommandServer) -> None:
-        self.server = server
-        self._stop = False
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        while not self._stop:
-            self.server.pump(timeout=0.02)
-
-    def __enter__(self) -> CommandServer:
-        self._thread.start()
-        return self.server
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-        self._thread.join()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + A_MINUTE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def echo(request: Bytes) -> Bytes:
