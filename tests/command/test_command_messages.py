@@ -452,6 +452,7 @@ def table(vtable: list[int], fields: bytes) -> bytes:
         (b"\x08\0\0\0LKC1\x10\0\0\0", "vtable of Envelope is at byte -8"),
         (b"\x08\0\0\0LKC1\xf0\xff\xff\xff", "leaves the message"),
         (b"\x08\0\0\0LKC1\0\0\0\0", "has the sizes 0 and 0"),
+        (b"\x08\0\0\0LKC1\xfc\xff\xff\xff\xc8\0\x04\0", "the vtable of Envelope at byte 12 leaves"),
         (table([4], b""), r"session is at byte 4 of a table of 4 bytes"),
         (table([3], bytes(8)), "session is at byte 3"),
         (table([4], bytes(8)), "aligned to 8"),
