@@ -71,6 +71,7 @@ class StepClient(StepLaneEnd):
         those of the lane.
         """
         name, encoded = lane_name(name)
+        strategy_code(wait)  # refused before the place is taken
         what = describe(name)
         strategy_code(wait)  # refused before there is anything to undo
         protect_process()
@@ -200,6 +201,13 @@ class StepClient(StepLaneEnd):
         """How far the lane has come; also readable after the server was lost."""
         return self._state(lib.lk_step_client_state)
 
+    @property
+    def failure(self) -> str:
+        """The reason with which the server ended the lane; empty if it gave none, or lives."""
+        out = ffi.new("char[]", _FAILURE_BYTES)
+        size = lib.lk_step_failure(self._handle, out, len(out))
+        return ffi.buffer(out, size)[:].decode("utf-8", "replace") if size > 0 else ""
+
     def close(self) -> None:
         """Leave the lane to another client. The server stays."""
         lib.lk_step_client_close(self._handle)
@@ -278,7 +286,7 @@ class StepClient(StepLaneEnd):
 
     def _fail_to_step(self, status: int) -> NoReturn:
         if status == lib.LK_E_PEER_LOST:
-            reason = self._failure()
+            reason = self.failure
             state = self.state
             how = f"ended with: {reason}" if reason else "died or left"
             raise errors.PeerLost(
@@ -292,11 +300,6 @@ class StepClient(StepLaneEnd):
                 )
             raise errors.OutOfTurn(f"{self._what}: nothing was sent: call send() first")
         self._fail(status)
-
-    def _failure(self) -> str:
-        out = ffi.new("char[]", _FAILURE_BYTES)
-        size = lib.lk_step_failure(self._handle, out, len(out))
-        return ffi.buffer(out, size)[:].decode("utf-8", "replace") if size > 0 else ""
 
 
 def _config(handle: CData, what: str) -> StepLaneConfig:

@@ -15,7 +15,8 @@ class FrameItem(QQuickItem):
     """Shows the image last given to :meth:`show_image`, over its whole area.
 
     Its own size is up to the scene, which keeps the aspect ratio by `frameWidth` and
-    `frameHeight`. Pixels stay crisp when they are enlarged and are smoothed when they are shrunk.
+    `frameHeight`. Pixels stay crisp when they are enlarged. When they are shrunk, a
+    graphics card smooths them; Qt's software renderer does not, whatever is asked for here.
     """
 
     frameSizeChanged = pyqtSignal()  # noqa: N815 - Qt's way of writing
