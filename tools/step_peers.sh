@@ -26,4 +26,4 @@ if [ ! -e "$stamp" ]; then
     echo "can not be installed: pufferlib" >&2
   touch "$stamp"
 fi
-echo "$venv/bin/python"
+echo "$PWD/$venv/bin/python"
