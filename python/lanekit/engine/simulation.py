@@ -19,13 +19,15 @@ from lanekit.engine.dice import Dice, Ids
 from lanekit.engine.model_file import built_in_models, find_model, load_model
 from lanekit.engine.randomisation import Randomisation
 from lanekit.engine.tasks import StateArrays, Task, task_for
+from lanekit.errors import EngineError
 
 Array = npt.NDArray[Any]
 
 INFOS = ("episode_return", "episode_length", "diverged")
 """What each environment reports beside its reward."""
 
-_PLAIN, _SEEDED = 1, 2  # the lane's reset flags
+ALL = slice(None)
+_SEEDED = 2  # the lane's reset flag for those with a seed
 # The state after a step that is outside of this was not caught by MuJoCo's own check, which comes
 # at the beginning of the next one.
 _SANE = 1e10
@@ -114,6 +116,7 @@ class VectorSimulation:
         self.steps = 0
         """Steps of the lane since the beginning."""
         self.divergences = 0
+        self._overrides: Array | None = None
         self._ids: Ids = np.arange(num_envs)
         self._int32 = self._ids.astype(np.int32)
         self._restart(self._ids)
@@ -146,16 +149,18 @@ class VectorSimulation:
         *,
         seeds: npt.ArrayLike | None = None,
         contract: SimulationContract | None = None,
+        keyframe: int | None = None,
     ) -> None:
-        """Begin new episodes, with seeds and a contract of their own if given."""
+        """Begin new episodes, with seeds, a contract and a keyframe of their own if given."""
         chosen = self._ids if ids is None else np.atleast_1d(np.asarray(ids)).astype(np.intp)
-        if chosen.size and not (0 <= chosen.min() and chosen.max() < self.num_envs):
-            raise ValueError(f"environments are numbered from 0 to {self.num_envs - 1}")
+        if chosen.size:
+            self.checked_env(int(chosen.min()))
+            self.checked_env(int(chosen.max()))
         if contract is not None:
             self.randomisation.assign(chosen, contract)
         if seeds is not None:
             self.dice.seed(chosen, np.asarray(seeds, np.uint64))
-        self._restart(chosen)
+        self._restart(chosen, -1 if keyframe is None else keyframe)
         self._clear(out, chosen)
 
     def reset_flagged(self, out: StepArrays, rows: slice, flags: Array, seeds: Array) -> None:
@@ -168,13 +173,13 @@ class VectorSimulation:
             self._restart(flagged)
             self._clear(out, flagged)
 
-    def _restart(self, ids: Ids) -> None:
-        """Begin new episodes, the state alone."""
+    def _restart(self, ids: Ids, keyframe: int = -1) -> None:
+        """Begin new episodes, the state alone; keyframe -1 is the model's own initial state."""
         if not len(ids):
             return
         narrow = ids.astype(np.int32)
         self.randomisation.vary_models(ids)
-        self.batch.reset(narrow, stage=int(mujoco.mjtStage.mjSTAGE_NONE))
+        self.batch.reset(narrow, keyframe, stage=int(mujoco.mjtStage.mjSTAGE_NONE))
         self.batch.warning[ids] = 0
         self.task.begin(self.state, ids, self.dice)
         self.randomisation.vary_states(ids)
@@ -203,7 +208,7 @@ class VectorSimulation:
         self,
         actions: Array,
         out: StepArrays,
-        rows: slice = slice(None),
+        rows: slice = ALL,
         flags: Array | None = None,
         seeds: Array | None = None,
     ) -> None:
@@ -214,6 +219,8 @@ class VectorSimulation:
         offset = self.randomisation.control_offset
         if offset is not None:
             self.state.ctrl[rows] += offset[rows]
+        if self._overrides is not None:
+            self._apply_overrides(ids)
         self.randomisation.push(ids)
         self.task.remember(self.state, rows)
         failed = self._physics(ids, flagged)
@@ -274,7 +281,36 @@ class VectorSimulation:
             return failed
         return ids[:0]
 
+    def override(self, ids: Ids, places: Array, values: Array) -> None:
+        """Set some controls of the next step, whatever its actions say."""
+        if self._overrides is None:
+            self._overrides = np.full((self.num_envs, self.act_size), np.nan)
+        self._overrides[np.ix_(ids, places)] = values
+
+    def _apply_overrides(self, ids: Ids) -> None:
+        assert self._overrides is not None
+        wanted = self._overrides[ids]
+        self.state.ctrl[ids] = np.where(np.isnan(wanted), self.state.ctrl[ids], wanted)
+        self._overrides[ids] = np.nan
+        if np.isnan(self._overrides).all():
+            self._overrides = None
+
     # --- one environment -------------------------------------------------------------------------
+
+    def checked_env(self, env: int) -> int:
+        """Return the number of an environment that there is."""
+        if not 0 <= env < self.num_envs:
+            raise EngineError(f"environments are numbered from 0 to {self.num_envs - 1}, not {env}")
+        return env
+
+    def set_qpos(self, env: int, places: Array, values: npt.ArrayLike) -> None:
+        """Set positions of one environment; quaternions are brought to length 1."""
+        positions = self.state.qpos[env].copy()
+        positions[places] = values
+        if not np.isfinite(positions).all():
+            raise EngineError("positions are finite numbers")
+        mujoco.mj_normalizeQuat(self.model, positions)
+        self.state.qpos[env] = positions
 
     def data(self, env: int, into: mujoco.MjData | None = None) -> mujoco.MjData:
         """Return one environment as MuJoCo's own data, everything in it computed anew."""

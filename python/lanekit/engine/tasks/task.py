@@ -14,7 +14,7 @@ from lanekit.engine.model_file import name_of, names_of
 from lanekit.errors import ModelError
 
 Rows = slice | Ids
-"""Some environments: a range of them, whose arrays are views, or a list, whose arrays are copies."""
+"""Some environments: a range, whose arrays are views, or a list, whose arrays are copies."""
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
