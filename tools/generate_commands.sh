@@ -46,5 +46,5 @@ fi
 target=${1:-python/lanekit/command}
 schema=$(mktemp -d)
 trap 'rm -rf "$schema" ${work:+"$work"}' EXIT
-"$flatc" --binary --schema --bfbs-comments -o "$schema" python/lanekit/command/schema/command.fbs
+"$flatc" --binary --schema --bfbs-comments --bfbs-builtins -o "$schema" python/lanekit/command/schema/command.fbs
 PYTHONPATH=python "${PYTHON:-python3}" tools/emit_messages.py "$schema/command.bfbs" "$target"

@@ -72,6 +72,7 @@ class Camera:
         "Camera.StreamCamera",
         m.StreamCameraRequest,
         m.ImageFrame,
+        streams=True,
     )
 
 
@@ -136,6 +137,7 @@ class Mujoco:
         "Mujoco.StreamJointState",
         m.StreamJointStateRequest,
         m.GetJointStateResponse,
+        streams=True,
     )
 
 
@@ -194,6 +196,7 @@ class Telemetry:
         "Telemetry.StreamTelemetry",
         m.StreamTelemetryRequest,
         m.TelemetryFrame,
+        streams=True,
     )
 
 
@@ -211,6 +214,7 @@ class Viewport:
         "Viewport.StreamViewport",
         m.StreamViewportRequest,
         m.ImageFrame,
+        streams=True,
     )
 
 
