@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lanekit.command import messages as m
 from lanekit.engine.contract import RANGES, SimulationContract
 from lanekit.errors import EngineError
@@ -44,10 +46,13 @@ def contract_from(message: m.SimulationContract) -> SimulationContract:
 
 def message_of(contract: SimulationContract) -> m.SimulationContract:
     """Return a contract as a message."""
-    spans = {f"{name}_range": contract.span(name) for name in RANGES}
+    ranges: dict[str, Any] = {}
+    for name in RANGES:
+        span = contract.span(name)
+        ranges[f"{name}_range"] = None if span is None else m.Range(*span)
     position = contract.pose_position_noise
     return m.SimulationContract(
-        **{name: None if span is None else m.Range(*span) for name, span in spans.items()},
+        **ranges,
         pose_position_noise=m.Vec3(*position) if any(position) else None,
         pose_orientation_noise=contract.pose_orientation_noise,
         joint_position_noise=contract.joint_position_noise,

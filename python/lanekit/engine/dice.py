@@ -43,8 +43,7 @@ class Dice:
         self._drawn[ids] += np.uint64(count)
         with np.errstate(over="ignore"):
             words = _mixed(self._keys[ids, None] + places * _GAMMA)
-        numbers: Numbers = (words >> np.uint64(11)) * _FOR_UNIT
-        return numbers
+        return (words >> np.uint64(11)).astype(np.float64) * _FOR_UNIT
 
     def between(self, ids: Ids, least: float, most: float, count: int = 1) -> Numbers:
         """Return [len(ids), count] numbers from a closed interval."""

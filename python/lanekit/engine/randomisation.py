@@ -94,7 +94,7 @@ class Randomisation:
 
     def contract_of(self, env: int) -> SimulationContract:
         """Return the contract of one environment."""
-        return self._contracts[self._which[env]]
+        return self._contracts[int(self._which[env])]
 
     def _forget_unused(self, leaving: Ids) -> None:
         staying = np.delete(self._which, leaving)

@@ -103,7 +103,11 @@ class VectorSimulation:
         self.batch = Batch(self.model, num_envs, self.threads)
         reads = self.task.reads_sensors
         self.state = StateArrays(
-            *(self.batch.bind(name) for name in ("qpos", "qvel", "act", "ctrl", "time")),
+            qpos=self.batch.bind("qpos"),
+            qvel=self.batch.bind("qvel"),
+            act=self.batch.bind("act"),
+            ctrl=self.batch.bind("ctrl"),
+            time=self.batch.bind("time"),
             sensordata=self.batch.bind("sensordata") if reads else None,
         )
         self._stage = int(mujoco.mjtStage.mjSTAGE_VEL if reads else mujoco.mjtStage.mjSTAGE_NONE)

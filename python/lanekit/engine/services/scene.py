@@ -133,9 +133,7 @@ class SceneService:
                 scale=m.Vec3(1.0, 1.0, 1.0),
             )
         parts = self._components(body) if components else []
-        return m.EntityInfo(
-            id=body, name=self._names[body], transform=transform, components=parts
-        )
+        return m.EntityInfo(id=body, name=self._names[body], transform=transform, components=parts)
 
     def _components(self, body: int) -> list[str]:
         model = self._simulation.model
