@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|viewer [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|viewer|engine [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ _METHODS = {
         "drawn by Qt's software renderer. CPU is the viewer's processor time over wall time; a "
         "frame's age counts from its publication until the event loop's next turn after it was "
         "painted. Viewers alternate, figures are medians over the rounds."
+    ),
+    "engine": (
+        "The same MuJoCo simulation with the same actions: called in process, behind the lanes, "
+        "behind gRPC (raw bytes, a Unix socket), in Gymnasium's AsyncVectorEnv. Each is a process "
+        "of its own that waits while another is measured; blocks alternate, rates are medians over "
+        "the rounds, ratios are medians of the ratios within a round."
     ),
 }
 

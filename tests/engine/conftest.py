@@ -1,11 +1,10 @@
-"""Engines for the tests: one in a thread, whose insides can be looked at, and one that can be killed."""
+"""Engines for the tests: one in a thread of the test, and one that can be killed."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import pytest
+from served_engine import A_MINUTE, Serve, Served
 
 from lanekit import segment_name
 from lanekit.engine import Engine, EngineClient
 from lanekit.segments import segment_path
-
-A_MINUTE = 60.0
 
 
 @pytest.fixture
@@ -32,35 +30,6 @@ def lane() -> Iterator[str]:
     for path in left:
         path.unlink()
     assert not left, f"the test left {left} behind"
-
-
-class Served:
-    """An engine that serves in a thread of this process."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.simulation = engine.simulation
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        try:
-            self.engine.serve()
-        except BaseException as error:
-            self.error = error
-        finally:
-            # Where it was made: OpenGL's things belong to a thread.
-            self.engine.pictures.close()
-
-    def end(self) -> None:
-        self.engine.stop()
-        self._thread.join(A_MINUTE)
-        assert not self._thread.is_alive()
-        self.engine.close()
-
-
-Serve = Callable[..., Served]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from conftest import A_MINUTE, Serve
+from served_engine import A_MINUTE, Serve
 
 from lanekit import PeerLost, RemoteError, SegmentExists
 from lanekit.command import messages as m

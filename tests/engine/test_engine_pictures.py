@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conftest import A_MINUTE, Serve
+from served_engine import A_MINUTE, Serve
 
 from lanekit import FastLaneReader, RemoteError, TooLarge
 from lanekit.command import messages as m

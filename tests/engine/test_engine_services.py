@@ -8,7 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from conftest import A_MINUTE, Serve
+from served_engine import A_MINUTE, Serve
 
 from lanekit import RemoteError, WaitTimeout
 from lanekit.command import messages as m

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import A_MINUTE, Serve
+from served_engine import A_MINUTE, Serve
 
 from lanekit import PlaceTaken, RemoteError, WaitTimeout
 from lanekit.command import messages as m

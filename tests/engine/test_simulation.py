@@ -369,5 +369,5 @@ def test_a_task_refuses_a_model_that_it_is_not_for() -> None:
     [{"num_envs": 0}, {"num_envs": 1, "threads": 0}, {"num_envs": 1, "episode_steps": -1}],
 )
 def test_impossible_numbers_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="not (0|-1)"):
+    with pytest.raises(ValueError, match=r"not (0|-1)"):
         VectorSimulation("hopper", **options)

@@ -160,10 +160,15 @@ class VectorSimulation:
         if chosen.size:
             self.checked_env(int(chosen.min()))
             self.checked_env(int(chosen.max()))
+        numbers = None if seeds is None else np.atleast_1d(np.asarray(seeds, np.uint64))
+        if numbers is not None and len(numbers) != len(chosen):
+            raise ValueError(f"{len(numbers)} seeds for {len(chosen)} environments")
+        # In the order of their numbers, each once: so MuJoCo wants them.
+        chosen, first = np.unique(chosen, return_index=True)
         if contract is not None:
             self.randomisation.assign(chosen, contract)
-        if seeds is not None:
-            self.dice.seed(chosen, np.asarray(seeds, np.uint64))
+        if numbers is not None:
+            self.dice.seed(chosen, numbers[first])
         self._restart(chosen, -1 if keyframe is None else keyframe)
         self._clear(out, chosen)
 
