@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,9 +40,13 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer ## the slow lane under hundreds of kills, every row compared
+soak: $(VENV)/.developer ## the slow and the step lane under hundreds of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	$(BIN)/python -m tests.step_campaign
+
+endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
+	$(BIN)/python -m tests.viewer.endurance --hours 24
 
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
@@ -73,7 +77,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt $(PYTHON)
+	tools/system_packages.sh --qt --instructions $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
 	touch $@
 

@@ -316,7 +316,9 @@ lk_cmd *lk_step_client_commands(lk_step_client *client) {
 
 int lk_step_client_close(lk_step_client *client) {
     if (lk_guard_close(&client->guard)) {
-        lk_cmd_close(client->commands);
+        if (client->commands != NULL) {
+            lk_cmd_close(client->commands);
+        }
         if (!lk_guard_forked(&client->guard)) {
             leave_place(client);
         }

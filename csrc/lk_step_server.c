@@ -292,7 +292,9 @@ int lk_step_fail(lk_step_server *server, const char *reason, size_t reason_size)
 
 int lk_step_server_close(lk_step_server *server) {
     if (lk_guard_close(&server->guard)) {
-        lk_cmd_close(server->commands);
+        if (server->commands != NULL) {
+            lk_cmd_close(server->commands);
+        }
         /* A forked child lets go of its own mapping only: the segment is its parent's. */
         if (!lk_guard_forked(&server->guard)) {
             lk_segment_disown(server->segment);

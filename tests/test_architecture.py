@@ -18,8 +18,8 @@ LEVELS: list[set[str]] = [
     {"errors", "_native", "_stress"},
     {"_core"},
     {"segments"},
-    {"command"},  # step handles lend its channels
-    {"fast", "step", "trajectory"},
+    {"fast", "command", "trajectory"},
+    {"step"},  # its segment carries the command lane
     {"", "engine", "slow"},  # "": the package's own __init__
     {"worker"},
     {"integrations"},

@@ -4,7 +4,7 @@
  *
  * First at each single instruction of one call: a child is stepped through it by ptrace, and what
  * its death there would leave is examined. Then real kills at random moments of a long exchange;
- * LANEKIT_KILLS says how many (default 40).
+ * the argument says how many (default 40).
  */
 #include "command_segment.h"
 
@@ -239,9 +239,8 @@ static void either_end_may_die_at_any_moment(int kills) {
     end_command_segment(&made);
 }
 
-int main(void) {
-    const char *asked = getenv("LANEKIT_KILLS");
+int main(int count, char **arguments) {
     either_end_may_die_at_any_instruction();
-    either_end_may_die_at_any_moment(asked != NULL ? atoi(asked) : 40);
+    either_end_may_die_at_any_moment(count > 1 ? atoi(arguments[1]) : 40);
     return 0;
 }

@@ -174,6 +174,19 @@ static void a_server_that_leaves_says_why(void) {
     end(next, join(run, &here));
 }
 
+static void a_lane_without_command_rings_ends_like_any_other(void) {
+    char run[64];
+    fresh_run(run);
+    lk_step_server *server;
+    lk_step_client *client;
+    struct lk_step_config config = small(1);
+    config.command_ring_size = 0;
+    CHECK_STATUS(LK_OK, lk_step_create(&server, run, strlen(run), &config, names, "hello"));
+    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run)));
+    CHECK(lk_step_server_commands(server) == NULL && lk_step_client_commands(client) == NULL);
+    end(server, client);
+}
+
 static void impossible_geometry_is_refused(void) {
     struct lk_step_config good = small(1);
     CHECK(lk_step_segment_size(&good) > 0);
@@ -232,6 +245,7 @@ int main(void) {
     halves_take_turns();
     one_client_at_a_time();
     a_server_that_leaves_says_why();
+    a_lane_without_command_rings_ends_like_any_other();
     impossible_geometry_is_refused();
     words_that_no_peer_writes_are_refused();
     return 0;

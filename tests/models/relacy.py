@@ -27,6 +27,8 @@ UNITS = (
     ("lk_seqlock.h", ""),
     ("lk_wait.h", ""),
     ("lk_wait.c", ""),
+    ("lk_ring.h", ""),
+    ("lk_ring.c", ""),
     ("lk_guard.h", ""),
     ("lk_segment.h", ""),
     ("lk_segment.c", ""),
@@ -52,6 +54,8 @@ SHRUNK = (
     ("lk_platform.h", "lk_cpu_relax(void) {", "lk_cpu_relax(void) { model_yield();"),
     # A slot of one word of pixels and one of metadata.
     ("lk_layout.h", "_Atomic uint64_t pixels[];", "_Atomic uint64_t pixels[2];"),
+    # A ring's bytes are shared plain memory: four of them at a time, race-checked.
+    ("lk_ring.h", "uint8_t *data;", "model_bytes data;"),
     # The pool is a new object in each execution that Relacy explores.
     ("lk_segment.c", "static struct lk_segment pool[SEGMENTS_MAX];", "static lk_segment *pool;"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,18 @@ from lanekit._core import (
 )
 from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe
+from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 from lanekit.step.regions import Array
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 _STEP: int = lib.LK_STEP_STEP
 _RESET: int = lib.LK_STEP_RESET
 _PLAIN: int = lib.LK_RESET_PLAIN
 _SEEDED: int = lib.LK_RESET_SEEDED
 _FAILURE_BYTES = 1024
+_SEED_MAX = 2**64 - 1
 
 
 class StepResult(NamedTuple):
@@ -68,6 +72,7 @@ class StepClient(StepLaneEnd):
         """
         name, encoded = lane_name(name)
         what = describe(name)
+        strategy_code(wait)  # refused before there is anything to undo
         protect_process()
         out = ffi.new("lk_step_client **")
         patience = seconds_to_ns(timeout)
@@ -78,7 +83,12 @@ class StepClient(StepLaneEnd):
                 _fail_to_attach(status, name)
             time.sleep(0.01)
         handle = ffi.gc(out[0], lib.lk_step_client_free)
-        client = cls(handle, name, _config(handle, what), wait)
+        try:
+            client = cls(handle, name, _config(handle, what), wait)
+        except BaseException:
+            # The error's traceback may keep the handle for long: the place is not left to that.
+            lib.lk_step_client_close(handle)
+            raise
         asked = {"num_envs": num_envs, "obs_size": obs_size, "act_size": act_size}
         wrong = [
             f"{key} {getattr(client.config, key)} instead of {value}"
@@ -95,6 +105,8 @@ class StepClient(StepLaneEnd):
         super().__init__(handle, name, config, wait, lib.lk_step_client_regions)
         self._result = StepResult(self.obs, self.rewards, self.dones, self.truncateds)
         self._halves = 2 if config.pipelined else 1
+        # Filled by the core as it sends: an interrupt can not come between the two.
+        self._sent = ffi.new("struct lk_step_exchange *", {"number": self.state.sent})
         self._finalizer = finalize_at_exit(self, lib.lk_step_client_close, handle)
 
     # --- exchanges -------------------------------------------------------------------------------
@@ -108,6 +120,7 @@ class StepClient(StepLaneEnd):
         :class:`~lanekit.WaitTimeout` the step is still under way: :meth:`recv` waits on.
         """
         if actions is not None:
+            self._expect_under_way_at_most(0)
             self._write(self.actions, actions)
         patience = seconds_to_ns(timeout)
         if self._halves == 1:
@@ -121,6 +134,7 @@ class StepClient(StepLaneEnd):
                 patience -= first
             self._finish(patience)
         else:
+            self._expect_under_way_at_most(0)
             self._round(_STEP, patience)
         return self._result
 
@@ -130,6 +144,7 @@ class StepClient(StepLaneEnd):
         Without `actions` those that were written into :attr:`actions` are taken.
         """
         if actions is not None:
+            self._expect_under_way_at_most(self._halves - 1)
             self._write(self.actions[self.next_envs], actions)
         return self._send(_STEP)
 
@@ -154,15 +169,10 @@ class StepClient(StepLaneEnd):
         sequence has one for each of `env_ids`.
         """
         ids = self._ids(env_ids)
-        seeds = _seeds(seed, len(ids))
-        if self.under_way:
-            self._fail_to_step(lib.LK_E_OUT_OF_TURN)
-        for index, number in zip(ids, seeds, strict=True):
-            if number is None:
-                self.resets[index] = _PLAIN
-            else:
-                self.seeds[index] = number
-                self.resets[index] = _SEEDED
+        seeds, seeded = _seeds(seed, len(ids))
+        self._expect_under_way_at_most(0)
+        self.seeds[ids] = seeds
+        self.resets[ids] = np.where(seeded, _SEEDED, _PLAIN)
         self._round(_RESET, seconds_to_ns(timeout))
         return self.obs
 
@@ -178,7 +188,12 @@ class StepClient(StepLaneEnd):
         if self._halves == 1:
             return slice(0, count)
         first_half = (count + 1) // 2
-        return slice(0, first_half) if self.state.sent % 2 == 0 else slice(first_half, count)
+        return slice(0, first_half) if self._sent.number % 2 == 0 else slice(first_half, count)
+
+    @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandClient`."""
+        return self._open_commands(lib.lk_step_client_commands)
 
     @property
     def state(self) -> StepState:
@@ -210,10 +225,15 @@ class StepClient(StepLaneEnd):
             ) from None
 
     def _send(self, request: int) -> StepExchange:
-        status = lib.lk_step_send(self._handle, request, self._exchange)
+        status = lib.lk_step_send(self._handle, request, self._sent)
         if status < 0:
             self._fail_to_step(status)
-        return exchange_of(self._exchange)
+        return exchange_of(self._sent)
+
+    def _expect_under_way_at_most(self, count: int) -> None:
+        """Refuse before anything is written where the engine may be reading."""
+        if self.under_way > count:
+            self._fail_to_step(lib.LK_E_OUT_OF_TURN)
 
     def _round(self, request: int, patience: int | None) -> None:
         """Exchange all halves."""
@@ -296,14 +316,21 @@ def _bytes(pointer: CData, size: int) -> bytes:
     return ffi.buffer(pointer, size)[:] if size else b""
 
 
-def _seeds(seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+def _seeds(
+    seed: int | Sequence[int | None] | None, count: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return a number for each environment, and which of them have one."""
     if seed is None:
-        return [None] * count
+        return np.zeros(count, np.uint64), np.zeros(count, np.bool_)
     if isinstance(seed, int | np.integer):
-        return range(int(seed), int(seed) + count)
+        seed = range(int(seed), int(seed) + count)
     if len(seed) != count:
         raise ValueError(f"{count} environments are reset, but {len(seed)} seeds are given")
-    return seed
+    wrong = [s for s in seed if s is not None and not 0 <= s <= _SEED_MAX]
+    if wrong:
+        raise ValueError(f"a seed is a number from 0 to 2**64 - 1, not {wrong[0]}")
+    numbers = np.array([0 if s is None else int(s) for s in seed], np.uint64)
+    return numbers, np.array([s is not None for s in seed], np.bool_)
 
 
 def _fail_to_attach(status: int, name: str) -> NoReturn:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ _HANDLE_BYTES = 64
 INFO_NAME_BYTES = 64
 # Numbers only: a type that holds pointers would carry one process's addresses to another.
 _KINDS = "biufc"
+_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
 _UINT32_MAX = 2**32 - 1
 
 
@@ -149,8 +151,8 @@ def config_from_c(found: CData, info_names: bytes, description: bytes, what: str
             obs_size=found.obs_size,
             act_size=found.act_size,
             mode=next(mode for mode in get_args(StepMode) if _MODES[mode] == found.mode),
-            obs_dtype=ffi.string(found.obs_dtype).decode("ascii"),
-            act_dtype=ffi.string(found.act_dtype).decode("ascii"),
+            obs_dtype=_dtype_from_c(found.obs_dtype, found.obs_item_size),
+            act_dtype=_dtype_from_c(found.act_dtype, found.act_item_size),
             reward_dtype=np.float32 if found.reward_size == 4 else np.float64,
             image=image if any(image) else None,
             final_obs=bool(found.final_obs),
@@ -162,17 +164,22 @@ def config_from_c(found: CData, info_names: bytes, description: bytes, what: str
             if found.gpu_available
             else None,
         )
-        for dtype, size in (
-            (config.obs_dtype, found.obs_item_size),
-            (config.act_dtype, found.act_item_size),
-        ):
-            if np.dtype(dtype).itemsize != size:
-                raise ValueError(f"{dtype} does not have {size} bytes")
-    except (ValueError, TypeError, UnicodeDecodeError) as error:
+    except (ValueError, TypeError) as error:
         raise errors.BadSegmentGeometry(
             f"{what}: its header makes no sense ({error}). Restart the server"
         ) from error
     return config
+
+
+def _dtype_from_c(text: CData, item_size: int) -> np.dtype[Any]:
+    """Read a type string without handing numpy more than it can mean here."""
+    found = ffi.string(text).decode("ascii")
+    if not _DTYPE.fullmatch(found):
+        raise ValueError(f"{found!r} is no type of numbers")
+    dtype = np.dtype(found)
+    if dtype.itemsize != item_size:
+        raise ValueError(f"{found} does not have {item_size} bytes")
+    return dtype
 
 
 def lane_name(name: str | None) -> tuple[str, bytes]:
@@ -182,6 +189,22 @@ def lane_name(name: str | None) -> tuple[str, bytes]:
         if not name:
             raise ValueError(f"no name of a step lane: pass one, or set {NAME_VARIABLE}")
     return name, encode_run_id(name)
+
+
+class StepLaneOptions(TypedDict, total=False):
+    """The fields of :class:`StepLaneConfig` that have a default, as arguments by name."""
+
+    mode: StepMode
+    obs_dtype: npt.DTypeLike
+    act_dtype: npt.DTypeLike
+    reward_dtype: npt.DTypeLike
+    image: tuple[int, int, int] | None
+    final_obs: bool
+    infos: tuple[str, ...]
+    description: str
+    pipelined: bool
+    command_ring: int
+    gpu: StepGpu | None
 
 
 @dataclass(frozen=True)

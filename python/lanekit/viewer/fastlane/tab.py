@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from PyQt6.QtCore import QEvent, QObject, QSize, Qt, QTimer
-from PyQt6.QtGui import QCloseEvent, QImage, QKeySequence, QShortcut
+from PyQt6.QtGui import QCloseEvent, QImage
 from PyQt6.QtQuickWidgets import QQuickWidget
 from PyQt6.QtWidgets import QVBoxLayout, QWidget
 
@@ -17,6 +17,7 @@ from lanekit.viewer.fastlane.eval_summary import EvalSummary
 from lanekit.viewer.fastlane.frame_item import FrameItem
 from lanekit.viewer.fastlane.full_screen import FullScreen
 from lanekit.viewer.fastlane.view_model import FastLaneViewModel
+from lanekit.viewer.named_key import NamedKey
 from lanekit.viewer.qml_engine import prepare, url_of
 
 RunMode = Literal["train", "policy_eval"]
@@ -69,7 +70,9 @@ class FastLaneTab(QWidget):
         self.model.action_requested.connect(self._act)
         self._add_shortcuts()
         self.quick.installEventFilter(self)
-        self._let_go_when_destroyed()
+        # Also when nobody closes the tab before it is deleted.
+        self.destroyed.connect(self._eval.stop)
+        self.destroyed.connect(self.consumer.let_go)
         # The first look may find the run: what it shows must find somebody who listens.
         self._beginning = QTimer(self)
         self._beginning.setSingleShot(True)
@@ -114,6 +117,8 @@ class FastLaneTab(QWidget):
             return
         self._full_screen = FullScreen(self.quick, self._layout, self._back_from_full_screen)
         self._full_screen.setWindowTitle(self.windowTitle())
+        # It holds the scene now, and would stay without a tab to come back to.
+        self.destroyed.connect(self._full_screen.deleteLater)
         self._full_screen.showFullScreen()
         self.quick.setFocus()
         self.model.set_full_screen(True)
@@ -143,17 +148,6 @@ class FastLaneTab(QWidget):
         frame = root.findChild(FrameItem, "frame")
         assert frame is not None
         self.frame = frame
-
-    def _let_go_when_destroyed(self) -> None:
-        """Leave the run also when nobody closes the tab before it is deleted."""
-        summary, consumer, captures = self._eval, self.consumer, self.captures
-
-        def let_go() -> None:  # must not name the tab, which is half gone by then
-            summary.stop()
-            consumer.let_go()
-            captures.end()
-
-        self.destroyed.connect(let_go)
 
     def _show(self, event: FastLaneFrameEvent) -> None:
         self.frame.show_image(event.image)
@@ -194,7 +188,7 @@ class FastLaneTab(QWidget):
         # On the scene, which keeps them when it moves to the full screen.
         keys = [(key, action.name) for action in ACTIONS for key in action.keys]
         for key, name in (*keys, ("Esc", "back")):
-            shortcut = QShortcut(QKeySequence(key), self.quick)
+            shortcut = NamedKey(key, name, self.quick)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.setAutoRepeat(name.startswith("zoom"))
-            shortcut.activated.connect(lambda name=name: self.model.act(name))
+            shortcut.pressed.connect(self.model.act)
