@@ -21,7 +21,6 @@ from lanekit.command import (
     Viewport,
 )
 from lanekit.command import messages as m
-from lanekit.engine.command_channel import command_channel
 from lanekit.engine.contract import SimulationContract
 from lanekit.engine.contract_message import message_of
 from lanekit.step import StepClient, StepLaneConfig, StepResult
@@ -56,7 +55,7 @@ class EngineClient:
         self.lane = StepClient.attach(name, timeout=timeout, wait=wait)
         """The step lane: arrays, `send` and `recv`."""
         try:
-            self.commands = CommandClient(command_channel(self.lane), timeout=timeout)
+            self.commands = CommandClient(self.lane.commands, timeout=timeout)
             """The command lane, for methods that are not in this class."""
         except BaseException:
             self.lane.close()

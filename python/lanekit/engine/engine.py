@@ -11,7 +11,6 @@ from typing import Self
 import numpy as np
 
 from lanekit.command import CommandServer
-from lanekit.engine.command_channel import command_channel
 from lanekit.engine.description import FINAL, info_rows, lane_description
 from lanekit.engine.drawing import Drawing
 from lanekit.engine.pace import Mode, Pace
@@ -115,7 +114,7 @@ class Engine:
             )
             self._cameras = CameraService(simulation, self.pictures, lane.images)
             self.agent = AgentService(simulation, self._out)
-            self.commands = CommandServer(command_channel(lane))
+            self.commands = CommandServer(lane.commands)
             for service in (
                 self.agent,
                 MujocoService(simulation, self._out, self._controls),
