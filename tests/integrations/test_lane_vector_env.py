@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -19,8 +20,9 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers import vector as vector_wrappers
 from lane_serving import check_nothing_left, served
 
-from lanekit import OutOfTurn, PlaceTaken, SegmentNotFound, WaitTimeout
+from lanekit import OutOfTurn, PlaceTaken, SegmentNotFound, StepServer, WaitTimeout
 from lanekit.integrations import LaneVectorEnv
+from lanekit.integrations.stepping import LaneDescription
 
 pytestmark = pytest.mark.once
 
@@ -401,3 +403,30 @@ def test_the_lane_is_as_large_as_its_spaces(name: str) -> None:
         assert config.reward_dtype == np.float64
         assert config.final_obs
         assert isinstance(LaneVectorEnv(name).single_observation_space, spaces.Box)
+
+
+def test_an_engine_that_steps_in_two_halves_is_stepped_whole(name: str) -> None:
+    description = LaneDescription(
+        spaces.Box(-9, 9, (2,)), spaces.Discrete(9), AutoresetMode.NEXT_STEP
+    )
+    config = replace(description.lane_config(5, None), pipelined=True)
+    with StepServer.create(name, config) as engine:
+
+        def serve() -> None:
+            for _ in range(2 * 3):
+                exchange = engine.wait_actions(60)
+                assert exchange is not None
+                engine.obs[exchange.envs] = engine.actions[exchange.envs]
+                engine.rewards[exchange.envs] = exchange.number
+                engine.commit()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        envs = LaneVectorEnv(name)
+        envs.reset()
+        for step in (envs.step, lambda actions: [envs.step_async(actions), envs.step_wait()][1]):
+            observations, rewards, *_ = step(np.arange(5))
+            assert observations[:, 1].tolist() == [0, 1, 2, 3, 4]
+            assert (np.diff(rewards) == [0, 0, 1, 0]).all()
+        thread.join()
+        envs.close()
