@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import csv
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, the engine is not
 import numpy as np
 
 from lanekit.engine import EngineClient

@@ -1,4 +1,4 @@
-"""The engine's benchmarks run to their end, with a few environments: right numbers, not fast ones."""
+"""The engine's benchmarks run to their end: right numbers, not fast ones."""
 
 from __future__ import annotations
 
