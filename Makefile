@@ -51,6 +51,7 @@ endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minut
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
 	$(BIN)/python -m bench slow
+	$(BIN)/python -m bench step
 	$(BIN)/python -m bench viewer
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew

@@ -710,6 +710,27 @@ def test_a_forgotten_client_takes_its_thread_with_it(ends: tuple[Channel, Channe
     until(lambda: threading.active_count() == before)
 
 
+def test_a_stream_keeps_its_client(ends: tuple[Channel, Channel]) -> None:
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(50)})
+    with Pumped(server):
+        stream = CommandClient(ends[1]).stream(Telemetry.StreamTelemetry, keep="all")
+        gc.collect()
+        assert [frame.frame_number for frame in stream] == list(range(50))
+
+
+def test_timeouts_of_any_size_are_taken(ends: tuple[Channel, Channel]) -> None:
+    with (
+        CommandClient(ends[1], timeout=1e300) as client,
+        Pumped(CommandServer(ends[0], {Echo: echo})),
+    ):
+        assert client.call(Echo, Bytes(b"x")).data == b"x"
+        assert client.call(Echo, Bytes(b"x"), timeout=1e12).data == b"x"
+        with pytest.raises(ReplyTimeout):
+            client.call(Echo, Bytes(b"x"), timeout=-1)
+        with pytest.raises(ValueError, match="NaN"):
+            client.stream(Telemetry.StreamTelemetry, timeout=float("nan"))
+
+
 def test_every_error_has_the_one_root() -> None:
     kinds = [UnknownMethod, RemoteError, ReplyTimeout, MalformedMessage, TooLarge, PeerLost]
     assert all(issubclass(kind, LanekitError) for kind in kinds)

@@ -1,4 +1,4 @@
-"""The engine's benchmarks run to their end: right numbers, not fast ones."""
+"""The benchmark of the engine runs to its end with a few environments: right, not fast."""
 
 from __future__ import annotations
 

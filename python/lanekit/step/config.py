@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -70,7 +70,7 @@ class StepLaneConfig:
     """Whether there is room for the last observations of episodes that ended."""
     infos: tuple[str, ...] = ()
     """Names of numbers that each environment reports beside its reward."""
-    description: str = ""
+    description: str = field(default="", repr=False)
     """Text for the client, such as the spaces."""
     pipelined: bool = False
     """Whether the environments are stepped in two halves by turns."""
@@ -88,6 +88,8 @@ class StepLaneConfig:
             object.__setattr__(self, name, _checked_dtype(name, getattr(self, name)))
         if self.reward_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"reward_dtype is float32 or float64, not {self.reward_dtype}")
+        if isinstance(self.infos, str):
+            raise TypeError(f"infos are several names: ({self.infos!r},) is one")
         object.__setattr__(self, "infos", tuple(self.infos))
         _check_info_names(self.infos)
         if self.image is not None:

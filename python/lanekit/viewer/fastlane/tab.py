@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from PyQt6.QtCore import QEvent, QObject, QSize, Qt, QTimer
-from PyQt6.QtGui import QCloseEvent, QImage
+from PyQt6.QtCore import QSize, Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QCloseEvent, QHideEvent, QImage, QShowEvent
 from PyQt6.QtQuickWidgets import QQuickWidget
 from PyQt6.QtWidgets import QVBoxLayout, QWidget
 
@@ -21,6 +21,22 @@ from lanekit.viewer.named_key import NamedKey
 from lanekit.viewer.qml_engine import prepare, url_of
 
 RunMode = Literal["train", "policy_eval"]
+
+
+class Scene(QQuickWidget):
+    """Shows the QML scene, and tells whether it can be seen, in the tab or on the full screen."""
+
+    seen = pyqtSignal(bool)
+
+    def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Tell so."""
+        super().showEvent(event)
+        self.seen.emit(True)
+
+    def hideEvent(self, event: QHideEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Tell so."""
+        super().hideEvent(event)
+        self.seen.emit(False)
 
 
 class FastLaneTab(QWidget):
@@ -52,7 +68,7 @@ class FastLaneTab(QWidget):
         self.run_mode: RunMode = run_mode or "train"
         self.setWindowTitle(f"{self.mode_label} - {run_id}")
         self.consumer = FastLaneConsumer(run_id, self)
-        self.quick = QQuickWidget(self)
+        self.quick = Scene(self)
         self.model = FastLaneViewModel(self.consumer, self.quick)  # outlives the scene it serves
         self.model.set_visible(False)  # until it is shown
         self._load_scene()
@@ -69,7 +85,7 @@ class FastLaneTab(QWidget):
         self.model.frame_shown.connect(self._show)
         self.model.action_requested.connect(self._act)
         self._add_shortcuts()
-        self.quick.installEventFilter(self)
+        self.quick.seen.connect(self.model.set_visible)
         # Also when nobody closes the tab before it is deleted.
         self.destroyed.connect(self._eval.stop)
         self.destroyed.connect(self.consumer.let_go)
@@ -122,15 +138,6 @@ class FastLaneTab(QWidget):
         self._full_screen.showFullScreen()
         self.quick.setFocus()
         self.model.set_full_screen(True)
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
-        """Notice whether the picture can be seen, here or on the full screen."""
-        if event is not None and watched is self.quick:
-            if event.type() == QEvent.Type.Show:
-                self.model.set_visible(True)
-            elif event.type() == QEvent.Type.Hide:
-                self.model.set_visible(False)
-        return super().eventFilter(watched, event)
 
     def _load_scene(self) -> None:
         # The scene covers all of it: nothing needs to be painted below.
