@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|step|viewer [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|step|viewer|engine [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ _METHODS = {
         "painted. On a virtual screen (Xvfb) viewers are seen from outside: frames carry their "
         "time, which is read off the X server's picture every 2 ms; Rerun's draws through whatever "
         "Vulkan driver there is. Viewers alternate, figures are medians over the rounds."
+    ),
+    "engine": (
+        "The same MuJoCo simulation with the same actions: called in process, behind the lanes, "
+        "behind gRPC (raw bytes, a Unix socket), in Gymnasium's AsyncVectorEnv. Each is a process "
+        "of its own that waits while another is measured; blocks alternate, rates are medians over "
+        "the rounds, ratios are medians of the ratios within a round."
     ),
 }
 

@@ -95,6 +95,7 @@ EXTRAS: dict[str, set[str]] = {
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},
+    "engine": {"mujoco"},
     "viewer": {"PyQt6", "av"},
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from bench.instructions.counting import compiler, count_all, grown, load
 
 pytestmark = [pytest.mark.core, pytest.mark.once]

@@ -445,8 +445,8 @@ def test_ctrl_c_ends_a_clients_wait_and_the_exchange_can_be_taken_up_again(
 def test_ctrl_c_ends_a_servers_wait(lane: str, peers: Peers) -> None:
     body = """
     with create() as server:
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             server.wait_actions()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
@@ -457,7 +457,7 @@ def test_ctrl_c_ends_a_servers_wait(lane: str, peers: Peers) -> None:
     """
     process = peers.start(lane, body)
     assert said(process) == "ready"
-    time.sleep(0.05)
+    time.sleep(0.05)  # so that it is in its wait; if not yet, the answer is the same
     process.send_signal(signal.SIGINT)
     assert said(process) == "interrupted"
     with StepClient.attach(lane) as client:

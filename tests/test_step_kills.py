@@ -66,11 +66,21 @@ class Processes:
             process.communicate()
 
 
-def outcome(process: subprocess.Popen[str], watchdog: float = WATCHDOG) -> Any:
+def outcome(process: subprocess.Popen[str]) -> Any:
     """Let a role end, and return what it printed."""
-    out, err = process.communicate(timeout=watchdog)
+    out, err = process.communicate(timeout=WATCHDOG)
     assert process.returncode == 0, f"ended with {process.returncode}:\n{err}"
     return json.loads(out)
+
+
+def wait_for(first: subprocess.Popen[str], other: subprocess.Popen[str]) -> None:
+    """Wait until the first role has ended; if one fails, say so without waiting for the other."""
+    while first.poll() is None:
+        if other.poll():
+            outcome(other)
+        time.sleep(0.01)
+    if first.returncode:
+        outcome(first)
 
 
 @pytest.fixture
@@ -216,16 +226,15 @@ def kill_many_clients(
 ) -> dict[str, Any]:
     server = processes.start(serve_all_lives, lane, int(pipelined))
     killer = processes.start(kill_clients, lane, kills, seed)
-    watchdog = WATCHDOG + kills
-    return {"killer": outcome(killer, watchdog), "server": outcome(server, watchdog)}
+    wait_for(killer, server)
+    return {"killer": outcome(killer), "server": outcome(server)}
 
 
 def kill_many_servers(processes: Processes, lane: str, kills: int, seed: int) -> dict[str, Any]:
     client = processes.start(step_all_lives, lane)
     killer = processes.start(kill_servers, lane, kills, seed)
-    watchdog = WATCHDOG + kills
-    found = {"client": outcome(client, watchdog)}  # ends when it has met the last server
-    return {"killer": outcome(killer, watchdog), **found}
+    wait_for(client, killer)  # it ends when it has met the last server
+    return {"killer": outcome(killer), "client": outcome(client)}
 
 
 # --- roles ----------------------------------------------------------------------------------------
@@ -277,11 +286,11 @@ def step_for_ever(lane: str, life: int, counts: U64, steps: float = np.inf) -> N
             if number > steps:
                 break
             envs, word = client.next_envs, word_of(life, number)
-            for piece in np.array_split(client.actions[envs], 4):
-                piece[:] = word
             if number % 3 == 0:
                 client.seeds[envs] = word
                 client.resets[envs] = 2
+            for piece in np.array_split(client.actions[envs], 4):
+                piece[:] = word
             counts[0] = number
             client.send()
             if client.under_way == halves or number == steps:

@@ -4,7 +4,7 @@
 #
 # flatc reads the schema and judges it; tools/emit_messages.py writes Python from what flatc makes of it. No
 # Python package brings flatc, so it can not come with the build: what it makes is checked in. Where the machine
-# has none, Debian's is unpacked into a cache directory.
+# has none, Debian's is unpacked into a cache directory, with the headers that a test compares our reader with.
 #
 # usage: tools/generate_commands.sh [--flatc] [TARGET]       default: python/lanekit/command
 #        --flatc: only print how flatc is started here
@@ -21,7 +21,7 @@ if [ ! -x "$flatc" ]; then
   work=$(mktemp -d "$cache/unpack.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   echo "installing: flatc into $cache" >&2
-  (cd "$work" && apt-get -o APT::Sandbox::User=root download -qq flatbuffers-compiler libflatbuffers2) >&2 ||
+  (cd "$work" && apt-get -o APT::Sandbox::User=root download -qq flatbuffers-compiler libflatbuffers2 libflatbuffers-dev) >&2 ||
     { echo "error: could not fetch flatc from the machine's Debian mirror; is there a network?" >&2; exit 1; }
   for package in "$work"/*.deb; do dpkg -x "$package" "$work/root"; done
   rm -rf "$cache/root"

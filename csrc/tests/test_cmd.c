@@ -74,9 +74,18 @@ static void a_ring_that_does_not_fit_into_the_segment_is_refused(void) {
     const struct {
         uint64_t out, in, bytes;
     } wrong[] = {
-        {a, a, RING},     {a, a + 64, RING},          {a, b + 64, RING},         {a + 8, b, RING},
-        {0, b, RING},     {a, UINT64_MAX - 63, RING}, {a, b, RING + 64},         {a, b, 0},
-        {a, b, RING + 8}, {a, b, UINT64_MAX - 63},    {a, b, UINT64_C(1) << 40},
+        {a, a, RING},
+        {a, a + 64, RING},
+        {a, b + 64, RING},
+        {a + 8, b, RING},
+        {a + 8, b, RING - 64},
+        {0, b, RING},
+        {a, UINT64_MAX - 63, RING},
+        {a, b, RING + 64},
+        {a, b, 0},
+        {a, b, RING + 8},
+        {a, b, UINT64_MAX - 63},
+        {a, b, UINT64_C(1) << 40},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_STATUS(LK_E_BAD_GEOMETRY, lk_cmd_open(&cmd, made.segment, wrong[i].out, wrong[i].in,
@@ -128,6 +137,28 @@ static void a_lost_peer_is_told_after_its_last_message(void) {
     CHECK(receive_message(client, 60) == 3);
     lk_cmd_free(client);
     lk_cmd_free(server);
+    end_command_segment(&made);
+}
+
+static int send_and_go(void *context) {
+    static int times;
+    if (times++ == 0) {
+        send_message(context, 9, 60);
+    }
+    return 1;
+}
+
+static void what_a_peer_sends_just_before_it_goes_is_not_lost(void) {
+    struct command_segment made = create_command_segment(RING);
+    lk_cmd *client = open_end(&made, CLIENT, never_gone, NULL);
+    lk_cmd *server = open_end(&made, SERVER, send_and_go, client);
+    uint8_t buffer[RING];
+    size_t size;
+    CHECK(receive_message(server, 60) == 9); /* it came between our look and our question */
+    CHECK_STATUS(LK_E_PEER_LOST,
+                 lk_cmd_receive(server, buffer, sizeof buffer, &size, A_MINUTE_NS, LK_WAIT_HYBRID));
+    lk_cmd_free(server);
+    lk_cmd_free(client);
     end_command_segment(&made);
 }
 
@@ -253,6 +284,7 @@ int main(void) {
     calls_say_what_they_found();
     a_ring_that_does_not_fit_into_the_segment_is_refused();
     a_lost_peer_is_told_after_its_last_message();
+    what_a_peer_sends_just_before_it_goes_is_not_lost();
     closing_ends_a_wait_in_another_thread();
     two_processes_exchange_messages(20000);
     a_channel_from_before_a_fork_is_refused();

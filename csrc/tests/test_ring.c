@@ -189,9 +189,17 @@ static void positions_that_can_not_be_are_refused(void) {
         atomic_store(&header->read_pos, wrong_for_writer[i]); /* ahead of what was written */
         CHECK_STATUS(LK_E_CORRUPT, lk_ring_write(&writer, got, 4));
     }
+    const uint64_t beyond = (UINT64_C(1) << 62) + 8; /* sums of such positions could wrap */
+    atomic_store(&header->write_pos, beyond);
+    atomic_store(&header->read_pos, beyond);
+    CHECK_STATUS(LK_E_CORRUPT, lk_ring_open_reader(&reader, made.region, ring_bytes));
+    CHECK_STATUS(LK_E_CORRUPT, lk_ring_open_writer(&writer, made.region, ring_bytes));
     memset(made.region, 0, 128);
     open_both(&made, ring_bytes, &writer, &reader);
     CHECK_STATUS(1, lk_ring_write(&writer, got, 4));
+    atomic_store(&header->read_pos, 4);
+    CHECK_STATUS(LK_E_CORRUPT, lk_ring_write(&writer, got, 4));
+    atomic_store(&header->read_pos, 0);
     const uint32_t lengths[] = {5, 244, 4096, UINT32_MAX, UINT32_MAX - 3};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         memcpy(made.region + 128, &lengths[i], sizeof lengths[i]);

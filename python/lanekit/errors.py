@@ -214,3 +214,11 @@ class DaemonUnavailable(DaemonError):
 
 class WorkerError(LanekitError):
     """A worker is not installed, or can not be used; the message says why."""
+
+
+class EngineError(LanekitError):
+    """The engine could not do what was asked."""
+
+
+class ModelError(EngineError):
+    """The model can not be loaded, or does not fit the task; the message says why."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from memory_channel import memory_channels
+from pumping import A_MINUTE, Pumped, until
 from ring_ends import RingEnd
 
 from lanekit import (
@@ -60,7 +61,6 @@ from lanekit.command.envelope import pack, unpack
 from lanekit.command.messages import Envelope, Kind
 
 Echo = Method("Test.Echo", Bytes, Bytes)
-A_MINUTE = 60.0
 
 
 @pytest.fixture(params=["rings", "memory"])
@@ -75,34 +75,6 @@ def ends(request: pytest.FixtureRequest) -> Iterator[tuple[Channel, Channel]]:
     yield server.channel, client.channel
     client.close()
     server.close()
-
-
-class Pumped:
-    """A server that is pumped in a thread of its own, as a simulation would."""
-
-    def __init__(self, server: CommandServer) -> None:
-        self.server = server
-        self._stop = False
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        while not self._stop:
-            self.server.pump(timeout=0.02)
-
-    def __enter__(self) -> CommandServer:
-        self._thread.start()
-        return self.server
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-        self._thread.join()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + A_MINUTE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def echo(request: Bytes) -> Bytes:
@@ -495,9 +467,10 @@ def test_a_slow_reader_gets_the_newest_items(ends: tuple[Channel, Channel]) -> N
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(300)})
     with CommandClient(ends[1]) as client:
         stream = client.stream(Telemetry.StreamTelemetry, buffer=3)
-        with Pumped(server):
-            until(lambda: server.stats.requests == 1 and server.streams == 0)
-            until(lambda: stream._feed.ended)
+        assert server.pump(timeout=A_MINUTE) == 1
+        while server.streams:
+            server.pump()  # one item each
+        until(lambda: stream._feed.ended)
         got = [frame.frame_number for frame in stream]
         assert got == [297, 298, 299]
         assert stream.dropped == 297
@@ -552,6 +525,36 @@ def test_what_the_lane_had_no_room_for_is_counted() -> None:
     message = client_end.receive(0.0)
     assert message is not None
     assert unpack(message).skipped == 200 - sent
+
+
+def test_without_a_rate_each_pump_gives_one_item(ends: tuple[Channel, Channel]) -> None:
+    made: list[int] = []
+
+    def handler(_: StreamTelemetryRequest) -> Iterator[TelemetryFrame]:
+        while True:
+            made.append(len(made))
+            yield TelemetryFrame()
+
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})
+    with CommandClient(ends[1]) as client, client.stream(Telemetry.StreamTelemetry):
+        server.pump(timeout=A_MINUTE)
+        for n in range(1, 6):
+            server.pump(timeout=0.01)  # a step's worth of waiting makes no more of them
+            assert len(made) == n
+
+
+def test_a_rate_is_kept_while_the_server_waits(ends: tuple[Channel, Channel]) -> None:
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(1000)})
+    with CommandClient(ends[1]) as client:
+        begun = time.monotonic()
+        request = StreamTelemetryRequest(target_fps=200)
+        with client.stream(Telemetry.StreamTelemetry, request, keep="all") as stream:
+            with Pumped(server):
+                for n in range(20):
+                    frame = stream.next(A_MINUTE)
+                    assert frame is not None
+                    assert frame.frame_number == n
+        assert time.monotonic() - begun >= 19 / 200 - 1 / 200  # not faster than asked
 
 
 def test_items_can_be_pushed_to_whoever_listens(ends: tuple[Channel, Channel]) -> None:
@@ -664,6 +667,7 @@ def test_a_new_client_is_not_told_what_the_old_one_asked(ends: tuple[Channel, Ch
     old = CommandClient(ends[1])
     stream = old.stream(Telemetry.StreamTelemetry)
     server.pump(timeout=A_MINUTE)
+    server.pump()
     assert stream.next(A_MINUTE) is not None
     unanswered = old.submit(Echo, Bytes(b"old"), timeout=None)
     old.close()  # without a word, as if it had died
@@ -704,6 +708,27 @@ def test_a_forgotten_client_takes_its_thread_with_it(ends: tuple[Channel, Channe
     del client
     gc.collect()
     until(lambda: threading.active_count() == before)
+
+
+def test_a_stream_keeps_its_client(ends: tuple[Channel, Channel]) -> None:
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(50)})
+    with Pumped(server):
+        stream = CommandClient(ends[1]).stream(Telemetry.StreamTelemetry, keep="all")
+        gc.collect()
+        assert [frame.frame_number for frame in stream] == list(range(50))
+
+
+def test_timeouts_of_any_size_are_taken(ends: tuple[Channel, Channel]) -> None:
+    with (
+        CommandClient(ends[1], timeout=1e300) as client,
+        Pumped(CommandServer(ends[0], {Echo: echo})),
+    ):
+        assert client.call(Echo, Bytes(b"x")).data == b"x"
+        assert client.call(Echo, Bytes(b"x"), timeout=1e12).data == b"x"
+        with pytest.raises(ReplyTimeout):
+            client.call(Echo, Bytes(b"x"), timeout=-1)
+        with pytest.raises(ValueError, match="NaN"):
+            client.stream(Telemetry.StreamTelemetry, timeout=float("nan"))
 
 
 def test_every_error_has_the_one_root() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from memory_channel import memory_channels
-from test_command_calls import A_MINUTE, Pumped
+from pumping import A_MINUTE, Pumped
 
 from lanekit import segment_name
 from lanekit.command import METHODS, CommandClient, CommandServer
@@ -28,8 +28,9 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
-def test_the_two_programs_run_as_written(page: str, tmp_path: Path) -> None:
-    engine, trainer, _ = blocks(page, "python")
+def test_the_two_programs_run_as_written(page: str, run_id: str, tmp_path: Path) -> None:
+    # Under a name of their own, so that two suites may run at once.
+    engine, trainer, _ = (code.replace("docs-engine", run_id) for code in blocks(page, "python"))
     (promised,) = blocks(page, "text")
     (tmp_path / "engine.py").write_text(engine, encoding="utf-8")
     (tmp_path / "trainer.py").write_text(trainer, encoding="utf-8")
@@ -52,7 +53,7 @@ def test_the_two_programs_run_as_written(page: str, tmp_path: Path) -> None:
         finally:
             running.terminate()
     assert (done.stdout, done.stderr) == (promised, "")
-    assert not list(Path("/dev/shm").glob("lanekit-step-docs-engine-*"))
+    assert not segment_path(segment_name("step", run_id)).exists()
 
 
 def test_a_method_of_your_own_works_as_written(page: str) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -112,6 +113,7 @@ def test_a_message_reads_as_what_it_holds() -> None:
         (lambda: ResetAgentRequest(env_ids=np.array([-1])), ValueError, "env_ids holds numbers"),
         (lambda: ResetAgentRequest(env_ids=np.array([0.5])), TypeError, "uint32, not float64"),
         (lambda: ResetAgentRequest(env_ids=np.zeros((2, 2), int)), ValueError, "one dimension"),
+        (lambda: JointState(positions=np.array([1.0, 1e300])), ValueError, "too large for"),
         (lambda: ResetAgentRequest(simulation_contract=Range(0, 1)), TypeError, "SimulationCon"),
         (lambda: SimulationContract(friction_range=(0, 1)), TypeError, "a Range or None"),
         (lambda: SimulationContract(terrain_difficulty=1e300), ValueError, "can not hold 1e+300"),
@@ -135,6 +137,14 @@ def test_what_can_not_be_sent_is_refused_where_it_is_made(
 def test_arrays_and_buffers_of_other_types_are_taken_over() -> None:
     assert JointState(positions=np.array([1, 2])).positions.dtype == np.float32
     assert JointState(positions=[0.5]).positions.tolist() == [0.5]  # type: ignore[arg-type]
+    source = np.zeros(3, np.float32)
+    state = JointState(positions=source)
+    source[:] = 1  # the message stays what it was
+    assert state.positions.tolist() == [0, 0, 0]
+    assert JointState(velocities=np.array([np.inf, -np.inf])).velocities.tolist() == [
+        np.inf,
+        -np.inf,
+    ]
     pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
     assert ImageFrame(data=pixels).data == bytes(range(6))  # type: ignore[arg-type]
     assert SetSimulationModeRequest(mode=2).mode is SimulationMode.FAST  # type: ignore[arg-type]
@@ -442,6 +452,7 @@ def table(vtable: list[int], fields: bytes) -> bytes:
         (b"\x08\0\0\0LKC1\x10\0\0\0", "vtable of Envelope is at byte -8"),
         (b"\x08\0\0\0LKC1\xf0\xff\xff\xff", "leaves the message"),
         (b"\x08\0\0\0LKC1\0\0\0\0", "has the sizes 0 and 0"),
+        (b"\x08\0\0\0LKC1\xfc\xff\xff\xff\xc8\0\x04\0", "the vtable of Envelope at byte 12 leaves"),
         (table([4], b""), r"session is at byte 4 of a table of 4 bytes"),
         (table([3], bytes(8)), "session is at byte 3"),
         (table([4], bytes(8)), "aligned to 8"),
@@ -486,3 +497,49 @@ def test_a_message_that_unfolds_without_end_is_given_up() -> None:
     outer = (head + listed).ljust(body, b"\0") + inner
     with pytest.raises(MalformedMessage, match="refers to the same bytes too often"):
         fb.decode(outer, m.TaskContract, b"LKC1")
+
+
+@pytest.fixture(scope="module")
+def own_verifier(flatc: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that asks FlatBuffers' own verifier, which C++ has and Python has not."""
+    headers = [Path("/usr/include"), flatc.parent / "root" / "usr" / "include"]
+    found = [path for path in headers if (path / "flatbuffers" / "flatbuffers.h").exists()]
+    if not found or shutil.which("c++") is None:
+        pytest.skip("no FlatBuffers headers, or no C++ compiler here")
+    here, made = Path(__file__).parent, tmp_path_factory.mktemp("verifier")
+    schema = here.parent.parent / "python" / "lanekit" / "command" / "schema" / "command.fbs"
+    subprocess.run([flatc, "--cpp", "-o", made, schema], check=True, timeout=60)
+    source, program = here / "compare_verifier.cpp", made / "compare_verifier"
+    command = ["c++", "-std=c++17", "-O1", f"-I{found[0]}", f"-I{made}", source, "-o", program]
+    subprocess.run(command, check=True, timeout=240)
+    return program
+
+
+@pytest.mark.once
+def test_what_we_let_in_flatbuffers_own_verifier_lets_in(
+    own_verifier: Path, tmp_path: Path
+) -> None:
+    numbers = random.Random(7)
+    messages = list(SAMPLES)
+    for _ in range(30000):
+        changed = bytearray(numbers.choice(SAMPLES))
+        for _ in range(numbers.choice([1, 1, 1, 2, 3])):
+            at = numbers.randrange(len(changed))
+            changed[at] = numbers.choice([0, 1, 2, 4, 8, 16, 0x7F, 0x80, 0xFF, changed[at] ^ 1])
+        if numbers.random() < 0.1:
+            del changed[numbers.randrange(len(changed)) :]
+        messages.append(bytes(changed))
+    with (tmp_path / "messages").open("wb") as file:
+        for message in messages:
+            file.write(struct.pack("<I", len(message)) + message)
+    command = [own_verifier, tmp_path / "messages"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    theirs = [mark == "1" for mark in done.stdout]
+    ours = [take(message) is not None for message in messages]
+    assert len(theirs) == len(ours)
+    assert all(theirs[: len(SAMPLES)])  # all that we write
+    assert all(ours[: len(SAMPLES)])
+    assert not [n for n, (our, their) in enumerate(zip(ours, theirs, strict=True)) if our > their]
+    # And we are not simply stricter about everything: texts and enumerations make the difference.
+    assert sum(ours) > 0.8 * sum(theirs)
+    assert sum(theirs) < len(theirs)

@@ -123,6 +123,16 @@ def test_a_controller_that_is_deleted_unclosed_ends_its_threads(qtbot: QtBot) ->
     qtbot.waitUntil(lambda: not feed.running)
 
 
+def test_a_tab_of_numbers_can_be_left_after_its_controller_has_gone(qtbot: QtBot) -> None:
+    controller = LiveTelemetryController(_no_daemon)
+    tab = LiveTelemetryTab("no-such-run", ALL_AGENTS, controller)
+    feed = controller._runs["no-such-run"].feed
+    sip.delete(controller)
+    tab.close()
+    sip.delete(tab)
+    qtbot.waitUntil(lambda: not feed.running)
+
+
 def test_a_full_screen_goes_with_the_tab_that_it_came_from(
     qtbot: QtBot, run_id: str, start_writer: StartWriter
 ) -> None:

@@ -47,8 +47,7 @@ class CommandClient:
 
     def __init__(self, channel: Channel, *, timeout: float | None = _DEFAULT_TIMEOUT) -> None:
         """Use a channel; `timeout` is for calls that name none, None means without end."""
-        seconds_to_ns(timeout)
-        self._timeout = timeout
+        self._timeout = _seconds(timeout)
         self._exchange = Exchange(channel)
         # The thread knows the exchange and not the client, so that a forgotten client goes.
         weakref.finalize(self, self._exchange.stop)
@@ -60,17 +59,16 @@ class CommandClient:
 
     @overload
     def call(
-        self, method: Method[Q, R], request: Q | None = None, *, timeout: float | None = ...
+        self, method: Method[Q, R], request: Q | None = None, timeout: float | None = ...
     ) -> R: ...
     @overload
     def call(
-        self, method: str, request: Message | None = None, *, timeout: float | None = ...
+        self, method: str, request: Message | None = None, timeout: float | None = ...
     ) -> Any: ...
     def call(
         self,
         method: Method[Any, Any] | str,
         request: Message | None = None,
-        *,
         timeout: float | None | EllipsisType = ...,
     ) -> Any:
         """Call a method and return its answer.
@@ -83,7 +81,7 @@ class CommandClient:
         :class:`~lanekit.MalformedMessage`, :class:`~lanekit.TooLarge`,
         :class:`~lanekit.PeerLost`.
         """
-        timeout = self._timeout if isinstance(timeout, EllipsisType) else timeout
+        timeout = self._timeout if isinstance(timeout, EllipsisType) else _seconds(timeout)
         found = _find(method)
         begun = time.monotonic()
         future: Future[Any] = self.submit(found, request, timeout=timeout)
@@ -99,21 +97,20 @@ class CommandClient:
 
     @overload
     def submit(
-        self, method: Method[Q, R], request: Q | None = None, *, timeout: float | None = ...
+        self, method: Method[Q, R], request: Q | None = None, timeout: float | None = ...
     ) -> Future[R]: ...
     @overload
     def submit(
-        self, method: str, request: Message | None = None, *, timeout: float | None = ...
+        self, method: str, request: Message | None = None, timeout: float | None = ...
     ) -> Future[Any]: ...
     def submit(
         self,
         method: Method[Any, Any] | str,
         request: Message | None = None,
-        *,
         timeout: float | None | EllipsisType = ...,
     ) -> Future[Any]:
         """Send a call and return a future of its answer, which ends by itself at the timeout."""
-        timeout = self._timeout if isinstance(timeout, EllipsisType) else timeout
+        timeout = self._timeout if isinstance(timeout, EllipsisType) else _seconds(timeout)
         found = _find(method)
         if found.streams:
             raise ValueError(f"{found.name} gives a stream: use stream()")
@@ -155,7 +152,7 @@ class CommandClient:
         ``stream.dropped`` counts both. With ``keep="all"`` nothing is lost: the server waits until
         there is room.
         """
-        timeout = self._timeout if isinstance(timeout, EllipsisType) else timeout
+        timeout = self._timeout if isinstance(timeout, EllipsisType) else _seconds(timeout)
         found = _find(method)
         if not found.streams:
             raise ValueError(f"{found.name} gives one answer and no stream: use call()")
@@ -165,7 +162,7 @@ class CommandClient:
             raise ValueError(f"buffer must be from 1 to 1000000 items, not {buffer}")
         feed = Feed(found, keep, buffer)
         self._exchange.begin_stream(feed, _fill(found, request), timeout)
-        return CommandStream(self._exchange, feed)
+        return CommandStream(self, self._exchange, feed)
 
     def close(self) -> None:
         """End all calls and streams with :class:`~lanekit.HandleClosed`; the channel stays."""
@@ -189,8 +186,9 @@ class CommandStream(Generic[R]):
     Used by one thread at a time. A context manager: leaving it cancels the stream.
     """
 
-    def __init__(self, exchange: Exchange, feed: Feed) -> None:
+    def __init__(self, client: CommandClient, exchange: Exchange, feed: Feed) -> None:
         """Take over a stream that has begun; use :meth:`CommandClient.stream`."""
+        self._client = client  # which would end with its last reference
         self._exchange = exchange
         self._feed = feed
         # Collection may come in the midst of anything: it takes no lock and sends nothing itself.
@@ -198,7 +196,10 @@ class CommandStream(Generic[R]):
 
     @property
     def dropped(self) -> int:
-        """Items that never came to be iterated over; always 0 with ``keep="all"``."""
+        """Items that never came to be iterated over.
+
+        0 with ``keep="all"``, unless the server pushes faster than its items are taken.
+        """
         return self._feed.dropped
 
     def next(self, timeout: float | None = None) -> R | None:
@@ -207,7 +208,7 @@ class CommandStream(Generic[R]):
         Raises :class:`~lanekit.WaitTimeout` when none came within `timeout` seconds; the stream
         goes on.
         """
-        item: R | None = self._exchange.next_item(self._feed, timeout)
+        item: R | None = self._exchange.next_item(self._feed, _seconds(timeout))
         return item
 
     def cancel(self) -> None:
@@ -229,6 +230,12 @@ class CommandStream(Generic[R]):
         traceback: TracebackType | None,
     ) -> None:
         self.cancel()
+
+
+def _seconds(timeout: float | None) -> float | None:
+    """Return a timeout that is one: not below zero, None if it is without end."""
+    limit = seconds_to_ns(timeout)
+    return None if limit is None else limit / 1e9
 
 
 def _find(method: Method[Any, Any] | str) -> Method[Any, Any]:

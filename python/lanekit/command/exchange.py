@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from lanekit import errors
-from lanekit._core import seconds_to_ns
 from lanekit.command.channel import Channel
 from lanekit.command.envelope import BadPayload, error_of, pack, unpack
 from lanekit.command.flatbuffer import Message
@@ -96,6 +95,7 @@ class Feed:
         self.dropped = 0
         self.ended = False
         self.error: Exception | None = None
+        self.forgotten = False  # nobody holds the stream, and the server is yet to be told
         self.changed = threading.Condition()
 
     def take(self, reply: Envelope) -> bool:
@@ -121,9 +121,10 @@ class Feed:
     def fail(self, error: Exception) -> None:
         """End the stream with an error, behind the items that have come."""
         with self.changed:
-            self.ended = True
-            self.error = error
-            self.changed.notify_all()
+            if not self.ended:
+                self.ended = True
+                self.error = error
+                self.changed.notify_all()
 
 
 def _check_payload(method: Method[Any, Any], reply: Envelope) -> errors.MalformedMessage | None:
@@ -150,6 +151,7 @@ class Exchange:
         self._stopped = False
         self._thread: threading.Thread | None = None
         self._broken: Exception | None = None
+        self._look_at = 0.0  # when to look for calls whose time is over
         self.forgotten: deque[Feed] = deque()
         self.late = 0
         self.discarded = 0
@@ -160,14 +162,13 @@ class Exchange:
         self, method: Method[Any, Any], request: Message, timeout: float | None
     ) -> Future[Any]:
         """Send a request and return the future of its answer."""
-        seconds_to_ns(timeout)  # says what is wrong with it
         call = _Call(method, timeout)
         number = self._begin(call)
         with self._lock:
             self._numbers[call.future] = number
         # A future that is cancelled, or ended in any other way, has nothing pending any more.
         call.future.add_done_callback(self._forget)
-        deadline = None if timeout is None else time.monotonic_ns() + int(min(timeout, 1e9) * 1e9)
+        deadline = None if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         envelope = Envelope(
             session=self._session,
             correlation_id=number,
@@ -217,7 +218,7 @@ class Exchange:
     def _send(self, envelope: Envelope, what: str, timeout: float | None) -> None:
         message = pack(envelope)
         begun = time.monotonic()
-        if not self._sending.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+        if not self._sending.acquire(timeout=-1 if timeout is None else timeout):
             raise _full(what, timeout)
         try:
             left = None if timeout is None else begun + timeout - time.monotonic()
@@ -241,11 +242,8 @@ class Exchange:
 
     def next_item(self, feed: Feed, timeout: float | None) -> Any:
         """Return a feed's next item, None at its end, and give credit back."""
-        limit = seconds_to_ns(timeout)
         with feed.changed:
-            if not feed.changed.wait_for(
-                lambda: bool(feed.items) or feed.ended, None if limit is None else limit / 1e9
-            ):
+            if not feed.changed.wait_for(lambda: bool(feed.items) or feed.ended, timeout):
                 raise errors.WaitTimeout(f"{feed.method.name}: no item within {timeout:g} s")
             if not feed.items:
                 if feed.error is not None:
@@ -257,29 +255,34 @@ class Exchange:
             credit = feed.taken if feed.keep == "all" and 2 * feed.taken >= feed.size else 0
             feed.taken -= credit
         if credit and not feed.ended:
-            self._tell(feed, Kind.CREDIT, credit)
+            try:
+                self._tell(feed, Kind.CREDIT, credit, timeout=_TELL_TIMEOUT)
+            except errors.LanekitError as error:
+                feed.fail(error)  # it can not go on: told after the items that have come
         return item
 
     def cancel_stream(self, feed: Feed) -> None:
         """End a feed, and tell the server."""
+        if self._end_feed(feed):
+            with suppress(errors.LanekitError):  # a server that can not be told has nothing to end
+                self._tell(feed, Kind.CANCEL, timeout=_TELL_TIMEOUT)
+
+    def _end_feed(self, feed: Feed) -> bool:
+        """End a feed at this end; whether the server is still to be told."""
         with feed.changed:
             feed.items.clear()
-            ended, feed.ended = feed.ended, True
+            under_way, feed.ended = not feed.ended, True
             feed.changed.notify_all()
         with self._lock:
             if self._pending.pop(feed.correlation_id, None) is not None:
                 self._given_up.append(feed.correlation_id)
-        if not ended and not self._stopped:
-            self._tell(feed, Kind.CANCEL, 0)
+        return under_way and not self._stopped
 
-    def _tell(self, feed: Feed, kind: Kind, credit: int) -> None:
+    def _tell(self, feed: Feed, kind: Kind, credit: int = 0, *, timeout: float) -> None:
         envelope = Envelope(
             session=self._session, correlation_id=feed.correlation_id, kind=kind, credit=credit
         )
-        try:
-            self._send(envelope, feed.method.name, _TELL_TIMEOUT)
-        except (errors.LanekitError, OSError) as error:
-            feed.fail(error)  # the stream can not go on; whoever iterates learns why
+        self._send(envelope, feed.method.name, timeout)
 
     def stop(self) -> None:
         """Let the thread end, soon."""
@@ -319,8 +322,19 @@ class Exchange:
         self._fail_all(_closed)
 
     def _cancel_forgotten(self) -> None:
+        """Cancel streams that nobody holds any more; without waiting, since answers wait here."""
         while self.forgotten:
-            self.cancel_stream(self.forgotten.popleft())
+            feed = self.forgotten.popleft()
+            feed.forgotten = feed.forgotten or self._end_feed(feed)
+            if not feed.forgotten:
+                continue
+            try:
+                self._tell(feed, Kind.CANCEL, timeout=0.0)
+            except errors.ReplyTimeout:
+                self.forgotten.appendleft(feed)  # there is no room: next time
+                return
+            except errors.LanekitError:
+                pass
 
     def _take(self, message: bytes) -> None:
         problem: Exception | None = None
@@ -351,6 +365,9 @@ class Exchange:
 
     def _expire(self) -> None:
         now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _TURN
         with self._lock:
             due = [
                 (number, pending)

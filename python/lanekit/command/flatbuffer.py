@@ -332,16 +332,21 @@ class Array(FieldType):
         found = np.asarray(value)
         if found.ndim != 1:
             raise ValueError(f"{where} has one dimension, not {found.ndim}")
-        if found.dtype == self._dtype:
-            return found
         if found.size and found.dtype.kind not in ("iuf" if self._dtype.kind == "f" else "iu"):
             raise TypeError(f"{where} holds {self._dtype.name}, not {found.dtype}")
         if self._dtype.kind in "iu" and found.size:
             limits = np.iinfo(self._dtype)
             if int(found.min()) < limits.min or int(found.max()) > limits.max:
                 raise ValueError(f"{where} holds numbers from {limits.min} to {limits.max}")
+        # A copy: what is sent must not change because its source does.
         with np.errstate(over="ignore"):
-            return found.astype(self._dtype)
+            taken = np.array(found, self._dtype)
+        if self._dtype.kind == "f" and np.isinf(taken).sum() != np.isinf(found).sum():
+            raise ValueError(
+                f"{where} holds {self._dtype.name}, which some numbers are too large for"
+            )
+        taken.setflags(write=False)
+        return taken
 
     def absent(self, value: Any) -> bool:
         return len(value) == 0

@@ -45,6 +45,8 @@ __all__ = [
     "DebugDrawRequest",
     "DebugDrawResponse",
     "DebugLine",
+    "DebugSphere",
+    "DebugText",
     "DebugVelocityCommand",
     "EntityInfo",
     "GetAgentSchemaRequest",
@@ -175,6 +177,8 @@ class SimulationMode(enum.IntEnum):
     DETERMINISTIC = 1
     #: As fast as the machine can.
     FAST = 2
+    #: Not at all; but see SetSimulationModeRequest.steps.
+    PAUSED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +275,36 @@ class AgentSchema(Message):
     action_names: Sequence[str] = ()
     observation_size: int = 0
     action_size: int = 0
+    #: numpy's type strings, such as "<f4".
+    observation_dtype: str = ""
+    action_dtype: str = ""
+    #: Infinite where there is no limit.
+    observation_low: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    observation_high: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    action_low: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    action_high: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    num_envs: int = 0
+    task_name: str = ""
+    #: Simulated seconds of one step.
+    step_seconds: float = 0.0
+    #: Steps after which an episode is truncated. 0: none.
+    episode_steps: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("agent_name", 0, Text()),
         Field("observation_names", 1, Texts()),
         Field("action_names", 2, Texts()),
         Field("observation_size", 3, Number("I")),
         Field("action_size", 4, Number("I")),
+        Field("observation_dtype", 5, Text()),
+        Field("action_dtype", 6, Text()),
+        Field("observation_low", 7, Array("f")),
+        Field("observation_high", 8, Array("f")),
+        Field("action_low", 9, Array("f")),
+        Field("action_high", 10, Array("f")),
+        Field("num_envs", 11, Number("I")),
+        Field("task_name", 12, Text()),
+        Field("step_seconds", 13, Number("d")),
+        Field("episode_steps", 14, Number("I")),
     )
 
 
@@ -390,6 +418,34 @@ class DebugLine(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DebugSphere(Message):
+    """``DebugSphere`` of the schema."""
+
+    center: Vec3 | None = None
+    radius: float = 0.0
+    color: Color | None = None
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("center", 0, Structure(Vec3)),
+        Field("radius", 1, Number("f")),
+        Field("color", 2, Structure(Color)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DebugText(Message):
+    """``DebugText`` of the schema."""
+
+    position: Vec3 | None = None
+    text: str = ""
+    color: Color | None = None
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("position", 0, Structure(Vec3)),
+        Field("text", 1, Text()),
+        Field("color", 2, Structure(Color)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DebugVelocityCommand(Message):
     """A commanded velocity to be shown at a robot."""
 
@@ -415,11 +471,18 @@ class DebugDrawRequest(Message):
     arrows: Sequence[DebugArrow] = ()
     velocity_command: DebugVelocityCommand | None = None
     clear_previous: bool = False
+    spheres: Sequence[DebugSphere] = ()
+    texts: Sequence[DebugText] = ()
+    #: From 0: whose pictures they are drawn into.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("lines", 0, Tables(DebugLine)),
         Field("arrows", 1, Tables(DebugArrow)),
         Field("velocity_command", 2, SubTable(DebugVelocityCommand)),
         Field("clear_previous", 3, Truth()),
+        Field("spheres", 4, Tables(DebugSphere)),
+        Field("texts", 5, Tables(DebugText)),
+        Field("env_id", 6, Number("I")),
     )
 
 
@@ -428,7 +491,11 @@ class DebugDrawResponse(Message):
     """Answer to ``DebugDraw``."""
 
     success: bool = False
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("success", 0, Truth()),)
+    message: str = ""
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("success", 0, Truth()),
+        Field("message", 1, Text()),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -503,9 +570,12 @@ class GetEntityRequest(Message):
 
     id: int = 0
     name: str = ""
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("id", 0, Number("Q")),
         Field("name", 1, Text()),
+        Field("env_id", 2, Number("I")),
     )
 
 
@@ -524,10 +594,13 @@ class GetFullStateRequest(Message):
     include_qpos: bool = True
     include_qvel: bool = True
     include_ctrl: bool = True
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("include_qpos", 0, Truth(True)),
         Field("include_qvel", 1, Truth(True)),
         Field("include_ctrl", 2, Truth(True)),
+        Field("env_id", 3, Number("I")),
     )
 
 
@@ -559,7 +632,12 @@ class GetJointStateRequest(Message):
     """Empty name: the default robot, here and in all requests that name a robot."""
 
     robot_name: str = ""
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("robot_name", 0, Text()),)
+    #: From 0.
+    env_id: int = 0
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("robot_name", 0, Text()),
+        Field("env_id", 1, Number("I")),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -701,7 +779,15 @@ class GetSimulationModeResponse(Message):
     """Answer to ``GetSimulationMode``."""
 
     mode: SimulationMode = SimulationMode.REALTIME
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("mode", 0, Enumerated("B", SimulationMode)),)
+    #: Steps that are still to be made in the mode Paused.
+    steps_left: int = 0
+    #: Simulated seconds that have passed in each second of the last while.
+    realtime_factor: float = 0.0
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("mode", 0, Enumerated("B", SimulationMode)),
+        Field("steps_left", 1, Number("I")),
+        Field("realtime_factor", 2, Number("f")),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -719,11 +805,14 @@ class TelemetrySchema(Message):
     action_names: Sequence[str] = ()
     nq: int = 0
     nu: int = 0
+    #: Everything that can be streamed: "qpos/hip", "sensor/gyro.0", "reward".
+    signal_names: Sequence[str] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("observation_names", 0, Texts()),
         Field("action_names", 1, Texts()),
         Field("nq", 2, Number("I")),
         Field("nu", 3, Number("I")),
+        Field("signal_names", 4, Texts()),
     )
 
 
@@ -751,12 +840,19 @@ class ViewportConfig(Message):
     fps: int = 0
     width: int = 0
     height: int = 0
+    camera_name: str = ""
+    env_id: int = 0
+    #: The run that `lanekit view` shows; empty: the viewport is not on the fast lane.
+    fast_lane_run: str = ""
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("viewport_name", 0, Text()),
         Field("streaming", 1, Truth()),
         Field("fps", 2, Number("I")),
         Field("width", 3, Number("I")),
         Field("height", 4, Number("I")),
+        Field("camera_name", 5, Text()),
+        Field("env_id", 6, Number("I")),
+        Field("fast_lane_run", 7, Text()),
     )
 
 
@@ -785,6 +881,7 @@ class ImageFrame(Message):
     #: Wall-clock time.
     timestamp_ms: int = 0
     frame_number: int = 0
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("data", 0, Blob()),
         Field("width", 1, Number("I")),
@@ -793,6 +890,7 @@ class ImageFrame(Message):
         Field("format", 4, Text()),
         Field("timestamp_ms", 5, Number("Q")),
         Field("frame_number", 6, Number("I")),
+        Field("env_id", 7, Number("I")),
     )
 
 
@@ -817,9 +915,12 @@ class ListEntitiesRequest(Message):
 
     include_transforms: bool = False
     include_components: bool = False
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("include_transforms", 0, Truth()),
         Field("include_components", 1, Truth()),
+        Field("env_id", 2, Number("I")),
     )
 
 
@@ -926,6 +1027,8 @@ class SimulationContract(Message):
     vel_command_resampling_time_range: Range | None = None
     #: How often the command is to stand still, from 0 to 1.
     vel_command_standing_probability: float = 0.0
+    #: Multiplier of gravity.
+    gravity_scale_range: Range | None = None
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("pose_position_noise", 0, Structure(Vec3)),
         Field("pose_orientation_noise", 1, Number("f")),
@@ -946,6 +1049,7 @@ class SimulationContract(Message):
         Field("vel_command_yaw_range", 16, Structure(Range)),
         Field("vel_command_resampling_time_range", 17, Structure(Range)),
         Field("vel_command_standing_probability", 18, Number("f")),
+        Field("gravity_scale_range", 19, Structure(Range)),
     )
 
 
@@ -975,9 +1079,23 @@ class ResetAgentResponse(Message):
 
     success: bool = False
     message: str = ""
+    #: The contract that counts from now on.
+    simulation_contract: SimulationContract | None = None
+    #: Which environments were reset, and what each of them got of the contract's ranges.
+    env_ids: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
+    friction: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    mass_scale: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    motor_strength: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    gravity_scale: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("success", 0, Truth()),
         Field("message", 1, Text()),
+        Field("simulation_contract", 2, SubTable(SimulationContract)),
+        Field("env_ids", 3, Array("I")),
+        Field("friction", 4, Array("f")),
+        Field("mass_scale", 5, Array("f")),
+        Field("motor_strength", 6, Array("f")),
+        Field("gravity_scale", 7, Array("f")),
     )
 
 
@@ -988,10 +1106,13 @@ class ResetSceneRequest(Message):
     keyframe: str = ""
     seed: int = 0
     seeded: bool = False
+    #: Which environments; empty: all.
+    env_ids: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("keyframe", 0, Text()),
         Field("seed", 1, Number("Q")),
         Field("seeded", 2, Truth()),
+        Field("env_ids", 3, Array("I")),
     )
 
 
@@ -1027,9 +1148,12 @@ class SendControlRequest(Message):
 
     robot_name: str = ""
     controls: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    #: From 0. They count in modes in which the engine steps by itself; a trainer sends its own.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("robot_name", 0, Text()),
         Field("controls", 1, Array("f")),
+        Field("env_id", 2, Number("I")),
     )
 
 
@@ -1054,11 +1178,14 @@ class SetActionGroupRequest(Message):
     actions: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
     #: Where in the action vector each of them belongs.
     action_indices: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
+    #: Which environments; empty: all.
+    env_ids: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("agent_name", 0, Text()),
         Field("group_name", 1, Text()),
         Field("actions", 2, Array("f")),
         Field("action_indices", 3, Array("I")),
+        Field("env_ids", 4, Array("I")),
     )
 
 
@@ -1103,9 +1230,12 @@ class SetEntityTransformRequest(Message):
 
     id: int = 0
     transform: Transform | None = None
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("id", 0, Number("Q")),
         Field("transform", 1, SubTable(Transform)),
+        Field("env_id", 2, Number("I")),
     )
 
 
@@ -1129,10 +1259,13 @@ class SetQposRequest(Message):
     indices: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
     #: Even where an agent is in charge.
     force: bool = False
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("qpos", 0, Array("f")),
         Field("indices", 1, Array("I")),
         Field("force", 2, Truth()),
+        Field("env_id", 3, Number("I")),
     )
 
 
@@ -1155,7 +1288,12 @@ class SetSimulationModeRequest(Message):
     """Request of ``SetSimulationMode``."""
 
     mode: SimulationMode = SimulationMode.REALTIME
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("mode", 0, Enumerated("B", SimulationMode)),)
+    #: With the mode Paused: make so many steps, then stay.
+    steps: int = 0
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("mode", 0, Enumerated("B", SimulationMode)),
+        Field("steps", 1, Number("I")),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -1184,6 +1322,11 @@ class StreamCameraRequest(Message):
     height: int = 0
     #: "raw" or "jpeg"; empty: "raw".
     format: str = ""
+    #: Which environments, one after the other in each round; empty: the first.
+    env_ids: npt.NDArray[np.uint32] = field(default_factory=_empty(np.uint32))
+    #: Write the pixels into the lane's image region, at each environment's place, and send frames
+    #: without data. Width and height are then the region's.
+    into_images: bool = False
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("id", 0, Number("Q")),
         Field("name", 1, Text()),
@@ -1191,6 +1334,8 @@ class StreamCameraRequest(Message):
         Field("width", 3, Number("I")),
         Field("height", 4, Number("I")),
         Field("format", 5, Text()),
+        Field("env_ids", 6, Array("I")),
+        Field("into_images", 7, Truth()),
     )
 
 
@@ -1201,9 +1346,12 @@ class StreamJointStateRequest(Message):
     robot_name: str = ""
     #: The engine may send less often. 0: as often as it likes. The same for every target_fps.
     target_fps: int = 0
+    #: From 0.
+    env_id: int = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("robot_name", 0, Text()),
         Field("target_fps", 1, Number("I")),
+        Field("env_id", 2, Number("I")),
     )
 
 
@@ -1212,7 +1360,15 @@ class StreamTelemetryRequest(Message):
     """Request of ``StreamTelemetry``."""
 
     target_fps: int = 0
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("target_fps", 0, Number("I")),)
+    #: From 0.
+    env_id: int = 0
+    #: Names of the signals, as the schema has them; empty: all.
+    signals: Sequence[str] = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("target_fps", 0, Number("I")),
+        Field("env_id", 1, Number("I")),
+        Field("signals", 2, Texts()),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -1224,12 +1380,18 @@ class StreamViewportRequest(Message):
     width: int = 0
     height: int = 0
     format: str = ""
+    #: From 0.
+    env_id: int = 0
+    #: Empty: the one that the viewport looks through already.
+    camera_name: str = ""
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("viewport_name", 0, Text()),
         Field("target_fps", 1, Number("I")),
         Field("width", 2, Number("I")),
         Field("height", 3, Number("I")),
         Field("format", 4, Text()),
+        Field("env_id", 5, Number("I")),
+        Field("camera_name", 6, Text()),
     )
 
 
@@ -1289,12 +1451,18 @@ class TelemetryFrame(Message):
     task_index: int = 0
     observation_qpos: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
     action_ctrl: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    #: One for each signal that was asked for, in that order.
+    values: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
+    #: Simulated seconds.
+    time: float = 0.0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("timestamp_ms", 0, Number("Q")),
         Field("frame_number", 1, Number("I")),
         Field("task_index", 2, Number("I")),
         Field("observation_qpos", 3, Array("f")),
         Field("action_ctrl", 4, Array("f")),
+        Field("values", 5, Array("f")),
+        Field("time", 6, Number("d")),
     )
 
 

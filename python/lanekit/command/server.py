@@ -58,9 +58,11 @@ class _Stream:
         self.interval = 1.0 / rate if rate else 0.0
         self.due = 0.0
 
-    def ready(self, now: float) -> bool:
-        """Whether the next item may be made."""
-        return now >= self.due and (not self.lossless or self.credit > 0)
+    @property
+    def eager(self) -> bool:
+        """Whether items are made while pump() waits; else one for each pump()."""
+        # Without a rate, only a client that takes all can say when it is enough.
+        return self.items is not None and (self.credit > 0 if self.lossless else self.interval > 0)
 
     def schedule(self, now: float) -> None:
         """Note that an item was made: when the next one is due."""
@@ -79,7 +81,8 @@ class CommandServer:
 
     A handler takes the request and returns the answer; what it raises goes to the client. The
     handler of a stream is a generator: it is resumed when the next item is due, as often as the
-    request's ``target_fps`` says. For a stream without a handler of its own, see :meth:`publish`.
+    request's ``target_fps`` says, or else once by each :meth:`pump`, and as often as there is room
+    for a client that takes all. For a stream without a handler of its own, see :meth:`publish`.
     """
 
     def __init__(
@@ -157,15 +160,15 @@ class CommandServer:
         end = None if limit is None else time.monotonic() + limit / 1e9
         with _Turn(self):
             handled = 0
+            self._advance_streams(eager_only=False)
             while True:
-                self._advance_streams()
+                self._advance_streams(eager_only=True)
                 if not self._receive(0.0 if handled else self._patience(end)):
                     if handled or (end is not None and time.monotonic() >= end):
                         return handled
                     continue
                 handled += 1
                 if handled >= max:
-                    self._advance_streams()
                     return handled
 
     def publish(self, method: Method[Q, R], item: R) -> int:
@@ -202,10 +205,10 @@ class CommandServer:
         until = now + 0.5 if end is None else end
         for stream in self._streams.values():
             if stream.waiting is not None:
-                until = min(until, now + 0.001)
-            elif stream.items is not None and not (stream.lossless and stream.credit == 0):
+                until = min(until, now + _SOON)
+            elif stream.eager:
                 until = min(until, stream.due)
-        return _at_least_zero(until - now)
+        return max(0.0, until - now)
 
     def _receive(self, timeout: float) -> bool:
         """Take one message; False when there is none. True only for those that count."""
@@ -317,11 +320,14 @@ class CommandServer:
                 return
         self._streams[request.correlation_id] = stream
 
-    def _advance_streams(self) -> None:
+    def _advance_streams(self, *, eager_only: bool) -> None:
         for stream in list(self._streams.values()):
             if stream.waiting is not None:
                 self._offer(stream, stream.waiting)
-            elif stream.items is not None and stream.ready(time.monotonic()):
+            elif stream.eager:
+                if time.monotonic() >= stream.due:
+                    self._advance(stream)
+            elif stream.items is not None and not stream.lossless and not eager_only:
                 self._advance(stream)
 
     def _advance(self, stream: _Stream) -> None:
@@ -343,6 +349,8 @@ class CommandServer:
             self._reply(_end_of(stream))
         elif item is not None:
             self._offer(stream, item)
+        else:
+            stream.due = max(stream.due, time.monotonic() + _SOON)
 
     def _offer(self, stream: _Stream, item: Message) -> None:
         if self._send_item(stream, item):
@@ -408,6 +416,8 @@ class CommandServer:
 
 
 _END = object()
+# When to look again for what did not come, or had no room.
+_SOON = 0.001
 
 
 class _Turn:
@@ -427,10 +437,6 @@ class _Turn:
     def __exit__(self, *_: object) -> None:
         self._server._pumping_thread = 0
         self._server._pumping.release()
-
-
-def _at_least_zero(value: float) -> float:
-    return value if value > 0 else 0.0
 
 
 def _check_answer(method: Method[Any, Any], answer: object) -> None:

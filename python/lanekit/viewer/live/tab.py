@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from PyQt6 import sip
 from PyQt6.QtCore import QObject, QSize, Qt
 from PyQt6.QtGui import QCloseEvent, QResizeEvent
 from PyQt6.QtWidgets import (
@@ -51,7 +52,8 @@ class _Leaving(QObject):
         tab, self._tab = self._tab, None
         if tab is not None:
             tab.controller.unregister_tab(tab.run_id, tab)
-            self.deleteLater()
+            if not sip.isdeleted(self):  # the controller may have gone first
+                self.deleteLater()
 
 
 class LiveTelemetryTab(QWidget):
