@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,10 +40,15 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer ## the slow and the step lane under hundreds of kills, everything compared
+soak: $(VENV)/.developer build/release/.configured ## the slow, the step and the command lane under kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
 	$(BIN)/python -m tests.step_campaign
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release --target test_cmd_kills
+	build/release/csrc/tests/test_cmd_kills 5000
+
+endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
+	$(BIN)/python -m tests.viewer.endurance --hours 24
 
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
@@ -75,7 +80,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt $(PYTHON)
+	tools/system_packages.sh --qt --instructions $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
 	touch $@
 

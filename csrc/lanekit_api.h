@@ -281,6 +281,14 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
                       void *metadata, size_t metadata_size, struct lk_frame_info *info);
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq);
 
+/*
+ * Convert pixels of a format (enum lk_pixel_format) in one pass to those that screens take: blue,
+ * green, red, 255. `from` is what lk_frame_peek found, a slot's beginning; `out` has room for
+ * 4 * count bytes. What it answers is only that it was done: lk_frame_peek_check tells whether the
+ * frame stayed whole.
+ */
+int lk_pixels_to_bgrx(void *out, const void *from, size_t count, int pixel_format);
+
 /* A slot's pixels with a reference to their memory, for views that may outlive the reader. */
 int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,
                          const void **pixels);

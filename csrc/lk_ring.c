@@ -77,19 +77,7 @@ static void copy_out(const struct lk_ring_end *reader, uint64_t position, void *
     }
 }
 
-/* --- the hand-shake with a sleeper ------------------------------------------------------------ */
-
-/* Wake who sleeps for a position that has just moved on from `before`. */
-static void wake_sleeper(const _Atomic uint64_t *position, const _Atomic uint64_t *wake_at,
-                         uint64_t before) {
-    /* [W2] full fence: pairs with the [W2] fence in lk_wait_beyond; as in lk_announce. */
-    atomic_thread_fence(memory_order_seq_cst);
-    /* relaxed: the fence orders it. Positions move by more than 1, so it is compared with where
-     * this one came from: whoever saw that or less, and sleeps, has raised the word above it. */
-    if (atomic_load_explicit(wake_at, memory_order_relaxed) > before) {
-        lk_futex_wake_all(position);
-    }
-}
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 void lk_ring_wait_for_space(struct lk_ring_end *writer, uint64_t deadline_ns,
                             enum lk_wait_strategy strategy) {
@@ -137,7 +125,7 @@ int lk_ring_write(struct lk_ring_end *writer, const void *payload, size_t size) 
     if (needed > writer->ring_bytes - (before - writer->others)) {
         return 0;
     }
-    static const uint8_t zeros[ENTRY_ALIGNMENT];
+    static const uint8_t zeros[ENTRY_ALIGNMENT] = {0};
     uint32_t length = (uint32_t)size;
     uint64_t end = before + sizeof length + size;
     copy_in(writer, before, &length, sizeof length);
@@ -147,7 +135,7 @@ int lk_ring_write(struct lk_ring_end *writer, const void *payload, size_t size) 
     /* [R1] release: pairs with the acquire in find_writer; the entry is complete for whoever sees
      * that it exists. */
     atomic_store_explicit(&writer->header->write_pos, writer->position, memory_order_release);
-    wake_sleeper(&writer->header->write_pos, &writer->header->entry_wake_at, before);
+    lk_wake_beyond(&writer->header->write_pos, &writer->header->entry_wake_at, before);
     return 1;
 }
 
@@ -200,6 +188,6 @@ int lk_ring_read(struct lk_ring_end *reader, void *payload, size_t room, size_t 
     /* [R2] release: pairs with the acquire in find_reader; the writer overwrites the entry only
      * after we have copied it. */
     atomic_store_explicit(&reader->header->read_pos, reader->position, memory_order_release);
-    wake_sleeper(&reader->header->read_pos, &reader->header->space_wake_at, before);
+    lk_wake_beyond(&reader->header->read_pos, &reader->header->space_wake_at, before);
     return 1;
 }

@@ -3,8 +3,7 @@
  * exchanges.
  *
  * Labels
- *   [T1] client: acquire-release exchange or release store by whoever takes or leaves the place /
- *        acquire load by the server and by whoever wants the place
+ *   [T1] client: release by whoever leaves the place / acquire by whoever takes it
  *   The two sequences use [W1] and [W2] of lk_wait.h, the end of the segment [S2] of lk_segment.c.
  *
  * Why that suffices: the two sides never touch a region at the same time. What the client writes,

@@ -60,24 +60,22 @@ static int take_place(lk_step_client *client) {
     }
     client->identity = lk_process_word(&self);
     _Atomic uint64_t *place = &client->header->client;
-    /* [T1] acquire: pairs with the release in leave_place: what the client before us wrote into the
-     * regions is older than what we write. */
-    uint64_t holder = atomic_load_explicit(place, memory_order_acquire);
+    /* relaxed: the exchange below decides */
+    uint64_t holder = atomic_load_explicit(place, memory_order_relaxed);
     if (holder != 0 && lk_process_word_liveness(holder) != LK_DEAD) {
         return LK_E_TAKEN;
     }
-    /* [T1] acquire-release: pairs with the acquire of whoever looks at the place next, and with
-     * the release in leave_place. If two want a dead client's place, one exchange succeeds. */
+    /* [T1] acquire: pairs with the release in leave_place. What the client before us wrote without
+     * sending it is older than what we write. If two want the place, one exchange succeeds. */
     bool ours = atomic_compare_exchange_strong_explicit(place, &holder, client->identity,
-                                                        memory_order_acq_rel, memory_order_relaxed);
+                                                        memory_order_acquire, memory_order_relaxed);
     return ours ? LK_OK : LK_E_TAKEN;
 }
 
 static void leave_place(lk_step_client *client) {
     uint64_t ours = client->identity;
-    /* [T1] release: pairs with the acquire in take_place of the next client, and in lost_client of
-     * lk_step_server.c. Only if it is still ours: to a client of another pid namespace we look
-     * dead, and it may have taken the place over. */
+    /* [T1] release: pairs with the acquire in take_place of the next client. Only if it is still
+     * ours: to a client of another pid namespace we look dead, and it may have taken the place. */
     atomic_compare_exchange_strong_explicit(&client->header->client, &ours, 0, memory_order_release,
                                             memory_order_relaxed);
 }
@@ -206,25 +204,24 @@ static int receive(lk_step_client *client, uint64_t deadline_ns, int strategy,
     if (client->sent == client->received) {
         return LK_E_OUT_OF_TURN;
     }
+    bool gone = false;
     for (;;) {
-        uint64_t completed = lk_wait_beyond(&header->frame_seq, &header->frame_wake_at,
-                                            client->received, lk_step_slice(deadline_ns),
-                                            &client->spin, (enum lk_wait_strategy)strategy);
+        uint64_t until_ns = gone ? 0 : lk_step_slice(deadline_ns);
+        uint64_t completed =
+            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, client->received, until_ns,
+                           &client->spin, (enum lk_wait_strategy)strategy);
         int found = look(client, completed, out);
         if (found != 0) {
             return found;
         }
+        if (gone) {
+            return LK_E_PEER_LOST;
+        }
         if (lk_segment_damaged(client->segment)) {
             return LK_E_TRUNCATED;
         }
-        if (server_gone(client)) {
-            /* [W1] acquire: pairs with the release in lk_announce. The server may have completed
-             * this exchange just before it went. */
-            completed = atomic_load_explicit(&header->frame_seq, memory_order_acquire);
-            found = look(client, completed, out);
-            return found != 0 ? found : LK_E_PEER_LOST;
-        }
-        if (lk_clock_ns() >= deadline_ns) {
+        gone = server_gone(client); /* one more look: it may have committed just before it went */
+        if (!gone && lk_clock_ns() >= deadline_ns) {
             return 0;
         }
     }

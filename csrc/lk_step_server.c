@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t heartbeat_every_ns = 100000000;
-
 struct lk_step_server {
     struct lk_guard guard;
     bool serving; /* an exchange is to be committed */
@@ -149,7 +147,7 @@ static int leave(lk_step_server *server, int result) {
 }
 
 static void beat(lk_step_server *server, uint64_t now) {
-    if (now - server->heartbeat_ns >= heartbeat_every_ns) {
+    if (now - server->heartbeat_ns >= LK_HEARTBEAT_NS) {
         server->heartbeat_ns = now;
         atomic_store_explicit(&server->header->segment.heartbeat_ns, now, memory_order_relaxed);
     }
@@ -157,9 +155,8 @@ static void beat(lk_step_server *server, uint64_t now) {
 
 /* Whether the client that we knew has died since; once for each. */
 static bool lost_client(lk_step_server *server) {
-    /* [T1] acquire: pairs with the exchange in take_place and the release in leave_place of
-     * lk_step_client.c; who is named has taken the place for good. */
-    uint64_t client = atomic_load_explicit(&server->header->client, memory_order_acquire);
+    /* relaxed: only whether that process lives is asked; what it did is read behind action_seq */
+    uint64_t client = atomic_load_explicit(&server->header->client, memory_order_relaxed);
     if (client != 0 && lk_process_word_liveness(client) == LK_DEAD) {
         bool news = client != server->client;
         server->client = client;
@@ -188,13 +185,18 @@ static int look(lk_step_server *server, uint64_t sent, struct lk_step_exchange *
 static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strategy,
                         struct lk_step_exchange *out) {
     struct lk_step_header *header = server->header;
+    bool lost = false;
     for (;;) {
-        uint64_t sent = lk_wait_beyond(&header->action_seq, &header->action_wake_at,
-                                       server->completed, lk_step_slice(deadline_ns), &server->spin,
-                                       (enum lk_wait_strategy)strategy);
+        uint64_t until_ns = lost ? 0 : lk_step_slice(deadline_ns);
+        uint64_t sent =
+            lk_wait_beyond(&header->action_seq, &header->action_wake_at, server->completed,
+                           until_ns, &server->spin, (enum lk_wait_strategy)strategy);
         int found = look(server, sent, out);
         if (found != 0) {
             return found;
+        }
+        if (lost) {
+            return LK_E_PEER_LOST;
         }
         uint64_t now = lk_clock_ns();
         beat(server, now);
@@ -204,14 +206,8 @@ static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strate
         if (lk_segment_invalidated(server->segment)) {
             return LK_E_INVALIDATED;
         }
-        if (lost_client(server)) {
-            /* [W1] acquire: pairs with the release in lk_announce. What the client had sent before
-             * it died is stepped all the same. */
-            sent = atomic_load_explicit(&header->action_seq, memory_order_acquire);
-            found = look(server, sent, out);
-            return found != 0 ? found : LK_E_PEER_LOST;
-        }
-        if (now >= deadline_ns) {
+        lost = lost_client(server); /* one more look: it may have sent just before it died */
+        if (!lost && now >= deadline_ns) {
             return 0;
         }
     }

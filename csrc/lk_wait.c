@@ -3,59 +3,54 @@
 
 /* After spinning stopped paying, try it again now and then: the load may have changed. */
 static const uint32_t spin_retry_every = 64;
-/* Two looks at the clock are a microsecond apart. If more than this passed, another process had our
- * core meanwhile: there are fewer cores than runnable processes, and the one that we wait for may
- * be waiting for this very core. */
+/* Two looks at the clock are a microsecond or two apart. If more than this passed, another process
+ * had our core meanwhile: there are fewer cores than runnable processes, and the one that we wait
+ * for may be waiting for this very core. */
 static const uint64_t preempted_ns = 20000;
 
-struct spun {
-    uint64_t sequence; /* the one found: beyond `seen`, or not when `until_ns` came first */
-    bool preempted;
-};
-
-static struct spun spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t from_ns,
-                               uint64_t until_ns) {
-    uint64_t looked_ns = from_ns;
-    bool preempted = false;
+/* The sequence found: beyond `seen`, or not when `until_ns` came first. */
+static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t until_ns) {
     for (;;) {
         for (int i = 0; i < 16; i++) {
             /* [W1] acquire: pairs with the release in lk_announce; the caller may read what was
              * written before the announcement. */
             uint64_t now = atomic_load_explicit(sequence, memory_order_acquire);
             if (now != seen) {
-                return (struct spun){now, preempted};
+                return now;
             }
             lk_cpu_relax();
         }
-        uint64_t now_ns = lk_clock_ns();
-        preempted = preempted || now_ns - looked_ns > preempted_ns;
-        if (now_ns >= until_ns) {
-            return (struct spun){seen, preempted};
+        if (lk_clock_ns() >= until_ns) {
+            return seen;
         }
-        looked_ns = now_ns;
     }
 }
 
-static void learn(struct lk_spin *spin, bool paid, bool preempted, uint64_t took_ns) {
-    if (preempted) {
-        spin->budget_ns = 0;
-    } else if (!paid) {
-        spin->budget_ns /= 2;
-    } else if (2 * took_ns > spin->budget_ns) {
-        spin->budget_ns = 2 * took_ns < spin->most_ns ? (uint32_t)(2 * took_ns) : spin->most_ns;
-    }
-}
-
-/* Spin as long as it has paid lately; returns the sequence found. */
+/* Spin as long as it has paid lately, and learn from it; returns the sequence found. */
 static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
                              struct lk_spin *spin) {
     bool retry = ++spin->waits % spin_retry_every == 0;
     uint64_t begin_ns = lk_clock_ns();
     uint64_t end_ns = begin_ns + (retry ? spin->most_ns : spin->budget_ns);
-    struct spun spun =
-        spin_beyond(sequence, seen, begin_ns, end_ns < deadline_ns ? end_ns : deadline_ns);
-    learn(spin, spun.sequence != seen, spun.preempted, lk_clock_ns() - begin_ns);
-    return spun.sequence;
+    end_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
+    uint64_t now_ns = begin_ns;
+    uint64_t found;
+    do {
+        uint64_t looked_ns = now_ns;
+        found = spin_beyond(sequence, seen, looked_ns);
+        now_ns = lk_clock_ns();
+        if (now_ns - looked_ns > preempted_ns) {
+            spin->budget_ns = 0;
+            return found;
+        }
+    } while (found == seen && now_ns < end_ns);
+    uint64_t needed_ns = 2 * (now_ns - begin_ns);
+    if (found == seen) {
+        spin->budget_ns /= 2;
+    } else if (needed_ns > spin->budget_ns) {
+        spin->budget_ns = needed_ns < spin->most_ns ? (uint32_t)needed_ns : spin->most_ns;
+    }
+    return found;
 }
 
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */
@@ -74,7 +69,7 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
                         uint64_t deadline_ns, struct lk_spin *spin,
                         enum lk_wait_strategy strategy) {
     if (strategy == LK_WAIT_SPIN) {
-        return spin_beyond(sequence, seen, lk_clock_ns(), deadline_ns).sequence;
+        return spin_beyond(sequence, seen, deadline_ns);
     }
     if (strategy == LK_WAIT_HYBRID) {
         uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);

@@ -54,7 +54,21 @@ static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_
     }
 }
 
-/* The same while nobody has slept here yet. */
+/*
+ * For a sequence that moves by more than 1, such as a position in bytes: wake whoever sleeps for
+ * it, after its announcer has raised it from `before` with a release store of its own.
+ */
+static inline void lk_wake_beyond(const _Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
+                                  uint64_t before) {
+    /* [W2] full fence: pairs with the [W2] fence in lk_wait_beyond; as in lk_announce. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: the fence orders it. Whoever has seen `before`, and sleeps, has raised it above. */
+    if (atomic_load_explicit(wake_at, memory_order_relaxed) > before) {
+        lk_futex_wake_all(sequence);
+    }
+}
+
+/* The same as lk_announce while nobody has slept here yet. */
 static inline void lk_announce_unheard(_Atomic uint64_t *sequence, uint64_t value) {
     /* [W1] release: as in lk_announce. */
     atomic_store_explicit(sequence, value, memory_order_release);

@@ -174,16 +174,25 @@ static void a_server_that_leaves_says_why(void) {
     end(next, join(run, &here));
 }
 
-static void a_lane_without_command_rings_ends_like_any_other(void) {
+static void a_lane_without_extras_serves_and_ends(void) {
     char run[64];
     fresh_run(run);
-    lk_step_server *server;
-    lk_step_client *client;
+    struct lk_step_regions regions;
+    struct lk_step_exchange exchange;
     struct lk_step_config config = small(1);
+    config.final_obs = config.info_count = config.description_size = 0;
+    config.image_width = config.image_height = config.image_channels = 0;
     config.command_ring_size = 0;
-    CHECK_STATUS(LK_OK, lk_step_create(&server, run, strlen(run), &config, names, "hello"));
-    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run)));
+    lk_step_server *server;
+    CHECK_STATUS(LK_OK, lk_step_create(&server, run, strlen(run), &config, NULL, NULL));
+    lk_step_client *client = join(run, &regions);
+    CHECK(regions.final_obs == NULL && regions.infos == NULL && regions.images == NULL);
     CHECK(lk_step_server_commands(server) == NULL && lk_step_client_commands(client) == NULL);
+    CHECK_STATUS(LK_OK, lk_step_send(client, LK_STEP_STEP, &exchange));
+    CHECK_STATUS(1, lk_step_wait_actions(server, soon, LK_WAIT_BLOCK, &exchange));
+    CHECK_STATUS(LK_OK, lk_step_commit(server));
+    CHECK_STATUS(1, lk_step_receive(client, soon, LK_WAIT_BLOCK, &exchange));
+    CHECK_STATUS(LK_OK, lk_step_client_close(client));
     end(server, client);
 }
 
@@ -245,7 +254,7 @@ int main(void) {
     halves_take_turns();
     one_client_at_a_time();
     a_server_that_leaves_says_why();
-    a_lane_without_command_rings_ends_like_any_other();
+    a_lane_without_extras_serves_and_ends();
     impossible_geometry_is_refused();
     words_that_no_peer_writes_are_refused();
     return 0;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, 
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
 from lanekit.step.regions import Array
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 _STEP: int = lib.LK_STEP_STEP
 _RESET: int = lib.LK_STEP_RESET
@@ -68,6 +71,7 @@ class StepClient(StepLaneEnd):
         those of the lane.
         """
         name, encoded = lane_name(name)
+        strategy_code(wait)  # refused before the place is taken
         what = describe(name)
         strategy_code(wait)  # refused before there is anything to undo
         protect_process()
@@ -188,9 +192,21 @@ class StepClient(StepLaneEnd):
         return slice(0, first_half) if self._sent.number % 2 == 0 else slice(first_half, count)
 
     @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandClient`."""
+        return self._open_commands(lib.lk_step_client_commands)
+
+    @property
     def state(self) -> StepState:
         """How far the lane has come; also readable after the server was lost."""
         return self._state(lib.lk_step_client_state)
+
+    @property
+    def failure(self) -> str:
+        """The reason with which the server ended the lane; empty if it gave none, or lives."""
+        out = ffi.new("char[]", _FAILURE_BYTES)
+        size = lib.lk_step_failure(self._handle, out, len(out))
+        return ffi.buffer(out, size)[:].decode("utf-8", "replace") if size > 0 else ""
 
     def close(self) -> None:
         """Leave the lane to another client. The server stays."""
@@ -202,7 +218,9 @@ class StepClient(StepLaneEnd):
         if actions is target:
             return
         values = np.asarray(actions)
-        if values.shape != target.shape and values.size == target.size:
+        # All in a row, or a row for each environment: anything else would mix them up.
+        by_env = values.ndim <= 1 or values.shape[0] == target.shape[0]
+        if by_env and values.size == target.size:
             values = values.reshape(target.shape)
         if values.shape != target.shape:
             raise ValueError(
@@ -270,7 +288,7 @@ class StepClient(StepLaneEnd):
 
     def _fail_to_step(self, status: int) -> NoReturn:
         if status == lib.LK_E_PEER_LOST:
-            reason = self._failure()
+            reason = self.failure
             state = self.state
             how = f"ended with: {reason}" if reason else "died or left"
             raise errors.PeerLost(
@@ -284,11 +302,6 @@ class StepClient(StepLaneEnd):
                 )
             raise errors.OutOfTurn(f"{self._what}: nothing was sent: call send() first")
         self._fail(status)
-
-    def _failure(self) -> str:
-        out = ffi.new("char[]", _FAILURE_BYTES)
-        size = lib.lk_step_failure(self._handle, out, len(out))
-        return ffi.buffer(out, size)[:].decode("utf-8", "replace") if size > 0 else ""
 
 
 def _config(handle: CData, what: str) -> StepLaneConfig:
@@ -315,14 +328,23 @@ def _seeds(
     if seed is None:
         return np.zeros(count, np.uint64), np.zeros(count, np.bool_)
     if isinstance(seed, int | np.integer):
-        seed = range(int(seed), int(seed) + count)
+        _check_seed(int(seed))
+        _check_seed(int(seed) + count - 1)
+        return np.uint64(seed) + np.arange(count, dtype=np.uint64), np.ones(count, np.bool_)
     if len(seed) != count:
         raise ValueError(f"{count} environments are reset, but {len(seed)} seeds are given")
-    wrong = [s for s in seed if s is not None and not 0 <= s <= _SEED_MAX]
-    if wrong:
-        raise ValueError(f"a seed is a number from 0 to 2**64 - 1, not {wrong[0]}")
-    numbers = np.array([0 if s is None else int(s) for s in seed], np.uint64)
-    return numbers, np.array([s is not None for s in seed], np.bool_)
+    for number in seed:
+        if number is not None:
+            _check_seed(number)
+    given = np.array([number is not None for number in seed], np.bool_)
+    return np.array([number or 0 for number in seed], np.uint64), given
+
+
+def _check_seed(number: Any) -> None:
+    if not isinstance(number, int | np.integer):
+        raise TypeError(f"a seed is a whole number or None, not {type(number).__name__}")
+    if not 0 <= number <= _SEED_MAX:
+        raise ValueError(f"a seed is a number from 0 to 2**64 - 1, not {number}")
 
 
 def _fail_to_attach(status: int, name: str) -> NoReturn:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ class StepLaneConfig:
     """Whether there is room for the last observations of episodes that ended."""
     infos: tuple[str, ...] = ()
     """Names of numbers that each environment reports beside its reward."""
-    description: str = ""
+    description: str = field(default="", repr=False)
     """Text for the client, such as the spaces."""
     pipelined: bool = False
     """Whether the environments are stepped in two halves by turns."""
@@ -88,6 +88,8 @@ class StepLaneConfig:
             object.__setattr__(self, name, _checked_dtype(name, getattr(self, name)))
         if self.reward_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"reward_dtype is float32 or float64, not {self.reward_dtype}")
+        if isinstance(self.infos, str):
+            raise TypeError(f"infos are several names: ({self.infos!r},) is one")
         object.__setattr__(self, "infos", tuple(self.infos))
         _check_info_names(self.infos)
         if self.image is not None:
@@ -189,6 +191,22 @@ def lane_name(name: str | None) -> tuple[str, bytes]:
         if not name:
             raise ValueError(f"no name of a step lane: pass one, or set {NAME_VARIABLE}")
     return name, encode_run_id(name)
+
+
+class StepLaneOptions(TypedDict, total=False):
+    """The fields of :class:`StepLaneConfig` that have a default, as arguments by name."""
+
+    mode: StepMode
+    obs_dtype: npt.DTypeLike
+    act_dtype: npt.DTypeLike
+    reward_dtype: npt.DTypeLike
+    image: tuple[int, int, int] | None
+    final_obs: bool
+    infos: tuple[str, ...]
+    description: str
+    pipelined: bool
+    command_ring: int
+    gpu: StepGpu | None
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from lanekit._core import CData, check, fail, ffi, lib
 from lanekit.segments import segment_name
 from lanekit.step.config import StepLaneConfig
 from lanekit.step.exchange import StepState, state_of
 from lanekit.step.regions import Array, StepRegions
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 WaitStrategy = Literal["hybrid", "spin", "block"]
 
@@ -53,6 +56,7 @@ class StepLaneEnd:
         self._what = describe(name)
         self._strategy = strategy_code(wait)
         self._exchange = ffi.new("struct lk_step_exchange *")
+        self._channel: RingChannel | None = None
         regions = StepRegions(lambda segment, out: lend(handle, segment, out), self._what, config)
         self.obs: Array = regions.obs
         """[num_envs, obs_size], written by the server."""
@@ -88,6 +92,19 @@ class StepLaneEnd:
     def config(self) -> StepLaneConfig:
         """The lane's shape."""
         return self._config
+
+    def _open_commands(self, find: Callable[[CData], CData]) -> RingChannel:
+        """Return the lane's command channel; the same one each time."""
+        if self._channel is None:
+            # Here, because messages need an extra, and a lane is used without them as well.
+            from lanekit.command import RingChannel
+
+            if self._config.command_ring == 0:
+                raise ValueError(
+                    f"{self._what}: was created with command_ring=0, so it carries no commands"
+                )
+            self._channel = RingChannel(find(self._handle), self._what, self)
+        return self._channel
 
     def close(self) -> None:
         """Leave the lane. Arrays that were taken from it stay readable."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack, overload
 
 from lanekit import errors
 from lanekit._core import (
@@ -17,9 +17,12 @@ from lanekit._core import (
     seconds_to_ns,
 )
 from lanekit.segments import owner_of, segment_name, shared_memory_space
-from lanekit.step.config import StepLaneConfig, lane_name
+from lanekit.step.config import StepLaneConfig, StepLaneOptions, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
+
+if TYPE_CHECKING:
+    from lanekit.command import RingChannel
 
 
 def _end(handle: CData) -> None:
@@ -37,16 +40,35 @@ class StepServer(StepLaneEnd):
     ...         server.commit()
     """
 
+    @overload
+    @classmethod
+    def create(
+        cls, name: str | None, config: StepLaneConfig, /, *, wait: WaitStrategy = "hybrid"
+    ) -> Self: ...
+
+    @overload
     @classmethod
     def create(
         cls,
         name: str | None,
-        config: StepLaneConfig | int,
+        num_envs: int,
+        obs_size: int,
+        act_size: int,
+        *,
+        wait: WaitStrategy = "hybrid",
+        **options: Unpack[StepLaneOptions],
+    ) -> Self: ...
+
+    @classmethod
+    def create(
+        cls,
+        name: str | None,
+        num_envs: StepLaneConfig | int,
         obs_size: int | None = None,
         act_size: int | None = None,
         *,
         wait: WaitStrategy = "hybrid",
-        **options: object,
+        **options: Unpack[StepLaneOptions],
     ) -> Self:
         """Create the lane, reserving all its memory, and become its engine.
 
@@ -57,12 +79,14 @@ class StepServer(StepLaneEnd):
         """
         name, encoded = lane_name(name)
         strategy_code(wait)  # refused before there is anything to undo
-        if not isinstance(config, StepLaneConfig):
-            if obs_size is None or act_size is None:
-                raise TypeError("give num_envs, obs_size and act_size, or a StepLaneConfig")
-            config = StepLaneConfig(config, obs_size, act_size, **options)  # type: ignore[arg-type]
-        elif obs_size is not None or act_size is not None or options:
-            raise TypeError("with a StepLaneConfig no other shape is given")
+        if isinstance(num_envs, StepLaneConfig):
+            config = num_envs
+            if obs_size is not None or act_size is not None or options:
+                raise TypeError("with a StepLaneConfig no other shape is given")
+        elif obs_size is None or act_size is None:
+            raise TypeError("give num_envs, obs_size and act_size, or a StepLaneConfig")
+        else:
+            config = StepLaneConfig(num_envs, obs_size, act_size, **options)
         protect_process()
         shape, info_names, description = config.to_c()
         out = ffi.new("lk_step_server **")
@@ -113,6 +137,11 @@ class StepServer(StepLaneEnd):
         """End the lane because of an error; the client's call raises with this reason."""
         encoded = reason.encode("utf-8", "replace")
         check(lib.lk_step_fail(self._handle, encoded, len(encoded)), self._what)
+
+    @property
+    def commands(self) -> RingChannel:
+        """The lane's command channel: hand it to a :class:`~lanekit.command.CommandServer`."""
+        return self._open_commands(lib.lk_step_server_commands)
 
     @property
     def state(self) -> StepState:
