@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,17 +40,23 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer build/release/.configured ## slow and trajectory lanes under hundreds and thousands of kills, every row compared
+soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
-	PATH="$(abspath $(BIN)):$$PATH" cmake --build --preset release
+	$(BIN)/python -m tests.step_campaign
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release
+	build/release/csrc/tests/test_cmd_kills 5000
 	build/release/csrc/tests/test_traj_steps every
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --records 250000
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --kills 3000 --consumer-kills 1000
 
+endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
+	$(BIN)/python -m tests.viewer.endurance --hours 24
+
 bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench fast
 	$(BIN)/python -m bench slow
+	$(BIN)/python -m bench step
 	$(BIN)/python -m bench viewer
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
@@ -77,7 +83,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt $(PYTHON)
+	tools/system_packages.sh --qt --instructions $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|viewer|trajectory [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|step|trajectory|viewer|engine [--quick]``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,25 @@ _METHODS = {
         "are medians of the ratios within a round. A lane's time ends with its last "
         "acknowledgement."
     ),
+    "step": (
+        "A trainer and an engine are separate Python processes, pinned to different cores where "
+        "there are as many. Every round trip is one sample, taken in Python around one call. "
+        "Blocks of each kind alternate, those of other kinds standing still (SIGSTOP) meanwhile; "
+        "p50 and p99 are medians over the rounds, ratios are medians of the ratios within a round."
+    ),
     "viewer": (
         "Real writer processes publish at 60 Hz; each viewer is a process of its own, off screen, "
         "drawn by Qt's software renderer. CPU is the viewer's processor time over wall time; a "
         "frame's age counts from its publication until the event loop's next turn after it was "
-        "painted. Viewers alternate, figures are medians over the rounds."
+        "painted. On a virtual screen (Xvfb) viewers are seen from outside: frames carry their "
+        "time, which is read off the X server's picture every 2 ms; Rerun's draws through whatever "
+        "Vulkan driver there is. Viewers alternate, figures are medians over the rounds."
+    ),
+    "engine": (
+        "The same MuJoCo simulation with the same actions: called in process, behind the lanes, "
+        "behind gRPC (raw bytes, a Unix socket), in Gymnasium's AsyncVectorEnv. Each is a process "
+        "of its own that waits while another is measured; blocks alternate, rates are medians over "
+        "the rounds, ratios are medians of the ratios within a round."
     ),
     "trajectory": (
         "Each producer is a process that sends as fast as it is let; the consumer counts what it "

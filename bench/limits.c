@@ -64,6 +64,15 @@ void limit_memcpy(void *to, const void *from, size_t size) {
     memcpy(to, from, size);
 }
 
+/* The same, again and again, each copy a sample. */
+void limit_copies(void *to, const void *from, size_t size, uint32_t count, uint32_t *samples) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t start = now_ns();
+        memcpy(to, from, size);
+        samples[i] = (uint32_t)(now_ns() - start);
+    }
+}
+
 /* Copy frames into one slot after the other, taking the sources in turn. */
 void limit_copy_in(const struct limit_ring *ring, const void *const *sources, uint32_t source_count,
                    uint32_t count, uint32_t *samples) {

@@ -37,6 +37,7 @@ _DECLARATIONS = """
 struct limit_ring { unsigned char *base; size_t stride; size_t payload; uint32_t capacity; };
 void limit_clock(uint32_t count, uint32_t *samples);
 void limit_memcpy(void *to, const void *from, size_t size);
+void limit_copies(void *to, const void *from, size_t size, uint32_t count, uint32_t *samples);
 void limit_copy_in(const struct limit_ring *ring, const void *const *sources,
                    uint32_t source_count, uint32_t count, uint32_t *samples);
 uint64_t limit_copy_in_untimed(const struct limit_ring *ring, const void *const *sources,
@@ -195,6 +196,14 @@ def clock_cost(count: int) -> Nanoseconds:
     """Time nothing: what the two clock reads around each C operation cost."""
     samples = _Samples(count)
     load().lib.limit_clock(count, samples.c)
+    return samples.array
+
+
+def copies(memory: SharedBytes, source: Pixels, count: int) -> Nanoseconds:
+    """Time memcpy of one array into shared memory, in a C loop."""
+    samples = _Samples(count)
+    address = load().ffi.from_buffer(source)
+    load().lib.limit_copies(memory.address, address, source.nbytes, count, samples.c)
     return samples.array
 
 

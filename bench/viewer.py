@@ -1,6 +1,7 @@
 """What it costs to watch: the consumer's tick, a viewer's processor time, and how old pictures are.
 
-Beside lanekit's tab stands a naive viewer: a timer, the newest frame as bytes, a pixmap, a label.
+Beside lanekit's tab stands a naive viewer: a timer, the newest frame as bytes, a pixmap, a label;
+and on a virtual screen Rerun's viewer, where it runs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.viewer_live import RATES, live
+from bench.viewer_screen import screen
 
 GEOMETRIES = ((640, 480), (1920, 1080))
 
@@ -29,11 +31,12 @@ class Effort:
     seconds: float
     rounds: int
     tabs: int = 8
+    rerun: bool = True
 
 
 FULL = Effort(ticks=2000, seconds=10.0, rounds=3)
 QUICK = Effort(ticks=300, seconds=4.0, rounds=1)
-TINY = Effort(ticks=5, seconds=0.5, rounds=1, tabs=2)
+TINY = Effort(ticks=5, seconds=0.5, rounds=1, tabs=2, rerun=False)
 
 
 @contextlib.contextmanager
@@ -100,6 +103,7 @@ def tabs(effort: Effort) -> dict[str, Any]:
 MEASUREMENTS = {
     "tick": [functools.partial(tick, width=w, height=h) for w, h in GEOMETRIES],
     "watching": [functools.partial(watching, width=w, height=h) for w, h in GEOMETRIES],
+    "screen": [functools.partial(screen, width=w, height=h) for w, h in GEOMETRIES],
     "tabs": [tabs],
     "live": [functools.partial(live, rate=rate) for rate in RATES],
 }

@@ -88,7 +88,7 @@ def watch(kind: str, seconds: float, runs: list[str]) -> dict[str, Any]:
         QTimer.singleShot(0, lambda: ages.append(time.monotonic_ns() - timestamp_ns))
 
     make: Callable[[str], QWidget]
-    make = _tab_maker(painted) if kind == "tab" else _label_maker(painted)
+    make = tab_maker(painted) if kind == "tab" else label_maker(painted)
     windows = []
     for run_id in runs:
         window = make(run_id)
@@ -128,7 +128,8 @@ def watch(kind: str, seconds: float, runs: list[str]) -> dict[str, Any]:
     return result
 
 
-def _tab_maker(painted: Callable[[int], None]) -> Callable[[str], Any]:
+def tab_maker(painted: Callable[[int], None]) -> Callable[[str], Any]:
+    """Make tabs; `painted` gets the time of each frame that was painted."""
     from lanekit.viewer.fastlane.tab import FastLaneTab
 
     def make(run_id: str) -> FastLaneTab:
@@ -141,7 +142,7 @@ def _tab_maker(painted: Callable[[int], None]) -> Callable[[str], Any]:
     return make
 
 
-def _label_maker(painted: Callable[[int], None]) -> Callable[[str], Any]:
+def label_maker(painted: Callable[[int], None]) -> Callable[[str], Any]:
     """Make what one writes first: a timer, a copy as bytes, a pixmap, scaled, in a label."""
     from PyQt6.QtCore import Qt, QTimer
     from PyQt6.QtGui import QImage, QPaintEvent, QPixmap

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 _NAMES = {"tab": "lanekit's tab", "label": "naive label"}
+_ON_SCREEN = {**_NAMES, "rerun": "Rerun's viewer"}
 INTERVAL_MS = 1000 / 60
 
 
 def markdown(results: dict[str, Any]) -> str:
     """Return the tables of what was measured."""
-    parts = {"tick": _tick, "watching": _watching, "tabs": _tabs, "live": _live}
+    parts = {
+        "tick": _tick,
+        "watching": _watching,
+        "screen": _screen,
+        "tabs": _tabs,
+        "live": _live,
+    }
     return "\n\n".join(parts[name](found) for name, found in results.items())
 
 
@@ -39,6 +46,26 @@ def _watching(rows: list[dict[str, Any]]) -> str:
             found = row[kind]
             lines.append(
                 f"| {row['width']}x{row['height']}, {name} | {found['cpu_share']:.1%} "
+                f"| {found['frames_per_second']:.1f} "
+                f"| {found['age_p50_ms']:.1f} / {found['age_p99_ms']:.1f} ms |"
+            )
+    return "\n".join(lines)
+
+
+def _screen(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| 60 Hz, on a virtual screen | viewer's CPU of one core | sender's | frames/s seen "
+        "| age when seen p50 / p99 |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        for kind, name in _ON_SCREEN.items():
+            found, what = row[kind], f"{row['width']}x{row['height']}, {name}"
+            if "failed" in found:
+                lines.append(f"| {what} | {found['failed']} | | | |")
+                continue
+            lines.append(
+                f"| {what} | {found['cpu_share']:.1%} | {found['sender_cpu_share']:.1%} "
                 f"| {found['frames_per_second']:.1f} "
                 f"| {found['age_p50_ms']:.1f} / {found['age_p99_ms']:.1f} ms |"
             )

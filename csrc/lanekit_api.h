@@ -281,6 +281,14 @@ int64_t lk_frame_peek(lk_frame_reader *reader, int choice, const void **pixels, 
                       void *metadata, size_t metadata_size, struct lk_frame_info *info);
 int lk_frame_peek_check(lk_frame_reader *reader, uint64_t seq);
 
+/*
+ * Convert pixels of a format (enum lk_pixel_format) in one pass to those that screens take: blue,
+ * green, red, 255. `from` is what lk_frame_peek found, a slot's beginning; `out` has room for
+ * 4 * count bytes. What it answers is only that it was done: lk_frame_peek_check tells whether the
+ * frame stayed whole.
+ */
+int lk_pixels_to_bgrx(void *out, const void *from, size_t count, int pixel_format);
+
 /* A slot's pixels with a reference to their memory, for views that may outlive the reader. */
 int lk_frame_reader_view(lk_frame_reader *reader, uint32_t slot, lk_segment **segment,
                          const void **pixels);
@@ -301,6 +309,195 @@ int lk_frame_writer_liveness(lk_frame_reader *reader);
 int lk_frame_reader_stats(lk_frame_reader *reader, struct lk_frame_stats *out);
 int lk_frame_reader_close(lk_frame_reader *reader);
 void lk_frame_reader_free(lk_frame_reader *reader);
+
+/* ------------------------------------------------------------------------------ step lane ---- */
+
+/*
+ * A simulation engine (the server) and a trainer (the client) take turns on the same memory. An
+ * exchange: the client writes actions, sends; the server steps, writes observations, commits. Each
+ * exchange happens exactly once and is numbered from 1. With two halves the environments are split
+ * in two, odd exchanges concern the first half and even ones the second, and the client may be one
+ * exchange ahead: its policy works on one half while the engine steps the other.
+ */
+
+enum lk_step_mode { LK_STEP_TRAINING = 0, LK_STEP_INFERENCE = 1 };
+
+enum lk_step_request {
+    LK_STEP_STEP = 0, /* reset the flagged environments, step the others */
+    LK_STEP_RESET = 1 /* reset the flagged environments, leave the others alone */
+};
+
+/* Values of a reset flag. */
+enum lk_step_reset { LK_RESET_NO = 0, LK_RESET_PLAIN = 1, LK_RESET_SEEDED = 2 };
+
+enum lk_gpu_obs_mode { LK_GPU_NONE = 0, LK_GPU_CUDA_IPC = 1, LK_GPU_VULKAN_EXTERNAL = 2 };
+
+struct lk_step_config {
+    uint32_t mode;   /* enum lk_step_mode */
+    uint32_t halves; /* 1, or 2 for pipelined exchanges */
+    uint32_t num_envs;
+    uint32_t obs_size; /* items per environment */
+    uint32_t act_size;
+    uint32_t obs_item_size; /* bytes of one item: 1 to 16 */
+    uint32_t act_item_size;
+    uint32_t reward_size; /* bytes of one reward: 4, float, or 8, double */
+    char obs_dtype[8];    /* numpy's type string, "<f4", padded with zeros */
+    char act_dtype[8];
+    uint32_t final_obs;        /* 1: a region for the last observations of ended episodes */
+    uint32_t info_count;       /* named numbers per environment */
+    uint32_t description_size; /* bytes of text for the client: spaces, names, units */
+    uint32_t image_width;      /* all three 0: no image region */
+    uint32_t image_height;
+    uint32_t image_channels;
+    uint64_t command_ring_size; /* bytes of each of the two rings, a multiple of 64; 0: none */
+    uint32_t gpu_available;     /* the four below are carried, not used, by this library */
+    uint32_t gpu_obs_mode;
+    uint32_t gpu_device_id;
+    uint8_t gpu_obs_handle[64];
+};
+
+/* Where the regions are; NULL for one that the configuration leaves out. */
+struct lk_step_regions {
+    void *obs;
+    void *actions;
+    void *rewards;
+    uint8_t *dones;
+    uint8_t *truncateds;
+    uint8_t *resets; /* enum lk_step_reset */
+    uint64_t *seeds; /* for LK_RESET_SEEDED */
+    void *final_obs;
+    double *infos;          /* [info_count][num_envs] */
+    const char *info_names; /* [info_count][64], each ended by a zero */
+    const char *description;
+    uint8_t *images;
+};
+
+/* What the client asked for. */
+struct lk_step_exchange {
+    uint64_t number;  /* from 1 */
+    uint32_t request; /* enum lk_step_request */
+    uint32_t half;
+    uint32_t first_env;
+    uint32_t env_count;
+};
+
+struct lk_step_state {
+    uint64_t sent;       /* exchanges that clients have asked for */
+    uint64_t completed;  /* exchanges that the server has committed */
+    uint32_t client_pid; /* 0: nobody is attached */
+    uint32_t client;     /* enum lk_liveness */
+};
+
+/* Bytes a segment of this geometry takes, or an error. */
+int64_t lk_step_segment_size(const struct lk_step_config *config);
+
+/* Step-lane part of lk_segment_inspect. */
+int lk_step_inspect(const char *name, struct lk_step_config *config, struct lk_step_state *state);
+
+typedef struct lk_step_server lk_step_server;
+
+/*
+ * Create the lane and become its engine. info_names: info_count names of at most 63 bytes, each in
+ * a field of 64; description: description_size bytes. Reclaims what a dead server left.
+ */
+int lk_step_create(lk_step_server **out, const char *name, size_t name_size,
+                   const struct lk_step_config *config, const char *info_names,
+                   const char *description);
+
+/* The regions, with a reference to their memory for views that may outlive the server. */
+int lk_step_server_regions(lk_step_server *server, lk_segment **segment,
+                           struct lk_step_regions *out);
+
+/*
+ * Wait for the next exchange: 1 when there is one, 0 when timeout_ns passed first. LK_E_PEER_LOST
+ * once for each client that died; calling again waits for its successor. LK_E_OUT_OF_TURN while
+ * an exchange is still to be committed.
+ */
+int lk_step_wait_actions(lk_step_server *server, uint64_t timeout_ns, int strategy,
+                         struct lk_step_exchange *out);
+
+/* Complete the exchange: everything written into the regions before is the client's to read. The
+ * reset flags of its environments are cleared. */
+int lk_step_commit(lk_step_server *server);
+
+/* End the lane with a reason, which the client gets to read: lk_step_failure. */
+int lk_step_fail(lk_step_server *server, const char *reason, size_t reason_size);
+
+int lk_step_server_state(lk_step_server *server, struct lk_step_state *out);
+int lk_step_server_close(lk_step_server *server);
+int lk_step_server_unlink(lk_step_server *server);
+void lk_step_server_free(lk_step_server *server);
+
+typedef struct lk_step_client lk_step_client;
+
+/*
+ * Take the trainer's place: LK_E_TAKEN while a live client holds it. A place that a dead client
+ * left is taken over; exchanges that it had sent are completed first (LK_E_NOT_READY while they are
+ * not: try again soon).
+ */
+int lk_step_attach(lk_step_client **out, const char *name, size_t name_size);
+
+int lk_step_client_config(lk_step_client *client, struct lk_step_config *out);
+int lk_step_client_regions(lk_step_client *client, lk_segment **segment,
+                           struct lk_step_regions *out);
+
+/* Hand the actions (and reset flags) to the server. LK_E_OUT_OF_TURN when as many exchanges are
+ * under way as there are halves. Fills *out with what was sent. */
+int lk_step_send(lk_step_client *client, uint32_t request, struct lk_step_exchange *out);
+
+/* Wait until the oldest exchange under way is completed: 1, or 0 when timeout_ns passed first;
+ * LK_E_PEER_LOST when the server died or left. */
+int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
+                    struct lk_step_exchange *out);
+
+/* lk_step_send and lk_step_receive in one call, for lanes of one half. */
+int lk_step_step(lk_step_client *client, uint64_t timeout_ns, int strategy);
+
+/* How many exchanges were sent and not received: 0 to the number of halves. */
+int lk_step_under_way(lk_step_client *client);
+
+/* Why the server left: bytes written to out, 0 when it gave no reason. */
+int lk_step_failure(lk_step_client *client, char *out, size_t out_size);
+
+int lk_step_client_state(lk_step_client *client, struct lk_step_state *out);
+int lk_step_client_close(lk_step_client *client);
+void lk_step_client_free(lk_step_client *client);
+/* --------------------------------------------------------------------------- command lane ---- */
+
+/*
+ * The command channel of a step handle, which lends it and ends it: messages in both directions,
+ * each delivered whole, once and in order. Sending and receiving are apart: one thread may send
+ * while another receives.
+ *
+ * While a call has nothing to do, the channel looks whether the peer is still there: LK_E_PEER_LOST
+ * when it died or left. What it sent before can be received first. When a successor has come, the
+ * channel goes on with it; messages that its predecessor left unread are the successor's.
+ */
+typedef struct lk_cmd lk_cmd;
+
+/* The largest message, in bytes. */
+int64_t lk_cmd_limit(const lk_cmd *cmd);
+
+/*
+ * Send one message: 1, or 0 when the ring had no room for it until timeout_ns had passed.
+ * LK_E_TOO_LARGE above the limit. strategy: enum lk_wait_strategy. UINT64_MAX waits for ever.
+ */
+int lk_cmd_send(lk_cmd *cmd, const void *payload, size_t size, uint64_t timeout_ns, int strategy);
+
+/*
+ * Receive the next message: 1 and its size, which may be 0; or 0 when none came until timeout_ns
+ * had passed. LK_E_SIZE when `room` is less than *size: the message stays where it is.
+ */
+int lk_cmd_receive(lk_cmd *cmd, void *buffer, size_t room, size_t *size, uint64_t timeout_ns,
+                   int strategy);
+
+/* The size of the next message, which stays: 1, or 0 when none came until timeout_ns had passed. */
+int lk_cmd_peek(lk_cmd *cmd, size_t *size, uint64_t timeout_ns, int strategy);
+
+/* The command channel of a step handle, NULL if its lane has no rings. It is the handle's: usable
+ * until the handle is closed, beside its exchanges and from other threads. */
+lk_cmd *lk_step_server_commands(lk_step_server *server);
+lk_cmd *lk_step_client_commands(lk_step_client *client);
 
 /* ------------------------------------------------------------------------ trajectory lane ---- */
 

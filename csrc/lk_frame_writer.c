@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t heartbeat_every_ns = 100000000;
-
 /* What each publish touches comes first, on few cache lines: the copy itself drives them out of the
  * nearest cache each time. */
 struct lk_frame_writer {
@@ -114,7 +112,7 @@ static int64_t leave(lk_frame_writer *writer, int64_t result) {
 
 static void beat(lk_frame_writer *writer, uint64_t now) {
     /* At most ten times a second: readers poll the flags on the same cache line. */
-    if (now - writer->heartbeat_ns >= heartbeat_every_ns) {
+    if (now - writer->heartbeat_ns >= LK_HEARTBEAT_NS) {
         writer->heartbeat_ns = now;
         atomic_store_explicit(&writer->header->segment.heartbeat_ns, now, memory_order_relaxed);
     }

@@ -27,6 +27,18 @@
  *   |   64+p | metadata, padded to 64                                    |
  *   +--------+-----------------------------------------------------------+
  *
+ *   step lane segment ("LRBC")
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | common header                                             |
+ *   |    512 | step geometry, constant once ready                        |
+ *   |   1024 | client: who holds the trainer's place      the client     |
+ *   |   1088 | action_seq, frame_wake_at, requests        the client     |
+ *   |   1152 | frame_seq, action_wake_at                  the server     |
+ *   |   1216 | why the server left                        the server     |
+ *   |   4096 | regions in the order of their offsets, each on a cache    |
+ *   |    ... | line: observations, actions, rewards, ...                 |
+ *   +--------+-----------------------------------------------------------+
+ *
  * Fields written by different parties sit on different cache lines.
  */
 #ifndef LK_LAYOUT_H
@@ -129,6 +141,70 @@ struct lk_frame_slot {
     _Atomic uint64_t metadata_size; /* LK_NO_METADATA: none */
     uint8_t reserved[16];
     _Atomic uint64_t pixels[]; /* in words, so that a portable copy of them is race-free */
+};
+
+#define LK_STEP_HALVES_MAX 2u
+#define LK_STEP_INFO_NAME 64u
+#define LK_STEP_FAILURE_MAX 1024u
+
+struct lk_step_geometry {
+    uint8_t mode; /* enum lk_step_mode */
+    uint8_t halves;
+    uint8_t gpu_available;
+    uint8_t gpu_obs_mode; /* enum lk_gpu_obs_mode */
+    uint32_t num_envs;
+    uint32_t obs_size; /* items per environment */
+    uint32_t act_size;
+    char obs_dtype[8]; /* numpy's type string, "<f4", padded with zeros */
+    char act_dtype[8];
+    uint32_t obs_item_size; /* bytes */
+    uint32_t act_item_size;
+    uint32_t info_count;
+    uint32_t description_size;
+    uint32_t image_width;
+    uint32_t image_height;
+    uint32_t image_channels;
+    uint32_t gpu_device_id;
+    uint8_t gpu_obs_handle[64]; /* cudaIpcMemHandle_t */
+    /* From the start of the segment; 0: there is no such region. */
+    uint64_t obs_offset;         /* [num_envs][obs_size]    the server writes */
+    uint64_t act_offset;         /* [num_envs][act_size]    the client writes */
+    uint64_t rewards_offset;     /* float or double [num_envs]   the server writes */
+    uint64_t dones_offset;       /* u8 [num_envs]           the server writes */
+    uint64_t truncateds_offset;  /* u8 [num_envs]           the server writes */
+    uint64_t resets_offset;      /* u8 [num_envs]           the client sets, the server clears */
+    uint64_t seeds_offset;       /* u64 [num_envs]          the client writes */
+    uint64_t final_obs_offset;   /* [num_envs][obs_size]    the server writes */
+    uint64_t infos_offset;       /* double [info_count][num_envs]   the server writes */
+    uint64_t info_names_offset;  /* char [info_count][64]   constant once ready */
+    uint64_t description_offset; /* UTF-8                  constant once ready */
+    uint64_t cmd_s2c_offset;     /* struct lk_ring_header, then cmd_ring_size bytes */
+    uint64_t cmd_c2s_offset;
+    uint64_t cmd_ring_size;
+    uint64_t image_offset; /* u8 [num_envs][height][width][channels]   the server writes */
+    uint32_t reward_size;  /* bytes of one reward: 4, float, or 8, double */
+    uint8_t reserved[260];
+};
+
+struct lk_step_header {
+    struct lk_segment_header segment;
+    struct lk_step_geometry geometry;
+
+    _Atomic uint64_t client; /* pid << 32 | low half of its start ticks; 0: nobody */
+    uint8_t reserved_client[56];
+
+    _Atomic uint64_t action_seq;           /* exchanges asked for; its low half is a futex word */
+    _Atomic uint64_t frame_wake_at;        /* the client sleeps until frame_seq reaches this */
+    uint32_t requests[LK_STEP_HALVES_MAX]; /* enum lk_step_request of each half */
+    uint8_t reserved_actions[40];
+
+    _Atomic uint64_t frame_seq;      /* exchanges completed; its low half is a futex word */
+    _Atomic uint64_t action_wake_at; /* the server sleeps until action_seq reaches this */
+    uint8_t reserved_frames[48];
+
+    uint32_t failure_size; /* written before the segment is invalidated */
+    char failure[LK_STEP_FAILURE_MAX];
+    uint8_t reserved_tail[1852];
 };
 
 /*
@@ -262,6 +338,49 @@ static_assert(offsetof(struct lk_frame_header, watched_until_ns) == 648, "frame 
 static_assert(offsetof(struct lk_frame_header, metrics_seq) == 704, "frame header");
 static_assert(offsetof(struct lk_frame_header, viewers) == 1024, "frame header");
 static_assert(sizeof(struct lk_frame_slot) == LK_CACHE_LINE, "frame slot header");
+
+static_assert(sizeof(struct lk_step_geometry) == 512, "step geometry");
+static_assert(sizeof(struct lk_step_header) == LK_HEADER_SIZE, "step header");
+static_assert(offsetof(struct lk_step_header, geometry) == 512, "step header");
+static_assert(offsetof(struct lk_step_header, client) == 1024, "step header");
+static_assert(offsetof(struct lk_step_header, action_seq) == 1088, "step header");
+static_assert(offsetof(struct lk_step_header, frame_wake_at) == 1096, "step header");
+static_assert(offsetof(struct lk_step_header, requests) == 1104, "step header");
+static_assert(offsetof(struct lk_step_header, frame_seq) == 1152, "step header");
+static_assert(offsetof(struct lk_step_header, action_wake_at) == 1160, "step header");
+static_assert(offsetof(struct lk_step_header, failure_size) == 1216, "step header");
+static_assert(offsetof(struct lk_step_header, failure) == 1220, "step header");
+
+/* --- command rings ------------------------------------------------------------------------------
+ *
+ * A step segment holds two: one from server to client, one from client to server. Each is this
+ * header and then ring_bytes of data, in which entries lie one behind the other:
+ *
+ *   +----------------+----------------------+-----------------+
+ *   | length (u32)   | payload, length long | zeros to 8      |  next entry
+ *   +----------------+----------------------+-----------------+
+ *
+ * Positions count bytes from the ring's beginning and are never reset: an entry at position p lies
+ * at data offset p mod ring_bytes and goes on at offset 0 when it reaches the end. An entry exists
+ * once write_pos has passed it, and its bytes are free once read_pos has. Zeros are an empty ring.
+ */
+struct lk_ring_header {
+    /* Written by the one who sends. */
+    _Atomic uint64_t write_pos;     /* its low half is the futex word of a reader that sleeps */
+    _Atomic uint64_t space_wake_at; /* the writer sleeps until read_pos reaches this */
+    uint8_t reserved_writer[48];
+
+    /* Written by the one who receives. */
+    _Atomic uint64_t read_pos;      /* its low half is the futex word of a writer that sleeps */
+    _Atomic uint64_t entry_wake_at; /* the reader sleeps until write_pos reaches this */
+    uint8_t reserved_reader[48];
+};
+
+static_assert(sizeof(struct lk_ring_header) == 128, "command ring");
+static_assert(offsetof(struct lk_ring_header, write_pos) == 0, "command ring");
+static_assert(offsetof(struct lk_ring_header, space_wake_at) == 8, "command ring");
+static_assert(offsetof(struct lk_ring_header, read_pos) == 64, "command ring");
+static_assert(offsetof(struct lk_ring_header, entry_wake_at) == 72, "command ring");
 
 /* Shared memory means that the hardware, not a lock in one process, makes these atomic. */
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "lock-free atomics");

@@ -14,6 +14,9 @@
 
 #include <sys/types.h>
 
+/* How often an owner shows that it lives, at most: others poll the flags on the same cache line. */
+#define LK_HEARTBEAT_NS UINT64_C(100000000)
+
 #define LK_NAME_SIZE 160 /* lanekit-<kind>-<slug>-<hash> and a zero, with room */
 
 /* Which file a name meant at one moment; names can be taken over by a successor. */

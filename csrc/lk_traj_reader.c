@@ -379,17 +379,17 @@ static bool ready(const void *context) {
 }
 
 static bool spin_for_record(lk_traj_reader *reader, uint64_t deadline) {
-    uint64_t end = lk_spin_until(&reader->spin, lk_clock_ns());
-    end = end < deadline ? end : deadline;
-    bool found;
+    struct lk_spinning spinning = lk_spin_begin(&reader->spin, deadline);
+    bool found, on;
     do {
         found = ready(reader);
         for (int i = 0; i < 15 && !found; i++) {
             lk_cpu_relax();
             found = ready(reader);
         }
-    } while (!found && lk_clock_ns() < end);
-    lk_spin_learn(&reader->spin, found);
+        on = lk_spin_on(&spinning);
+    } while (!found && on);
+    lk_spin_end(&reader->spin, &spinning, found);
     return found;
 }
 
@@ -401,8 +401,10 @@ int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns) {
     bool found = ready(reader);
     if (!found && timeout_ns > 0) {
         uint64_t now = lk_clock_ns();
+        uint64_t begun = now;
         uint64_t deadline = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
         found = spin_for_record(reader, deadline);
+        bool slept = !found;
         for (now = lk_clock_ns(); !found && now < deadline; now = lk_clock_ns()) {
             beat(reader, now);
             uint64_t slice_end = deadline - now < wait_slice_ns ? deadline : now + wait_slice_ns;
@@ -411,6 +413,9 @@ int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns) {
             if (lk_segment_invalidated(reader->segment) || lk_segment_damaged(reader->segment)) {
                 break;
             }
+        }
+        if (slept) {
+            lk_spin_slept(&reader->spin, begun);
         }
     }
     return leave(reader, found);

@@ -226,9 +226,9 @@ static int has_room(lk_traj_writer *writer, uint64_t need) {
 }
 
 static int spin_for_room(lk_traj_writer *writer, uint64_t need, uint64_t deadline) {
-    uint64_t end = lk_spin_until(&writer->spin, lk_clock_ns());
-    end = end < deadline ? end : deadline;
+    struct lk_spinning spinning = lk_spin_begin(&writer->spin, deadline);
     int status;
+    bool on;
     do {
         for (int i = 0; i < 16; i++) {
             status = has_room(writer, need);
@@ -237,8 +237,9 @@ static int spin_for_room(lk_traj_writer *writer, uint64_t need, uint64_t deadlin
             }
             lk_cpu_relax();
         }
-    } while (status == 0 && lk_clock_ns() < end);
-    lk_spin_learn(&writer->spin, status != 0);
+        on = lk_spin_on(&spinning);
+    } while (status == 0 && on);
+    lk_spin_end(&writer->spin, &spinning, status != 0);
     return status;
 }
 
@@ -267,6 +268,7 @@ static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout
     int status = timeout_ns > 0 ? spin_for_room(writer, need, deadline) : 0;
     writer->stalls += writer->stalled_at != writer->head || writer->stalls == 0;
     writer->stalled_at = writer->head;
+    bool slept = false;
     while (status == 0) {
         uint64_t now = lk_clock_ns();
         status = check_lane(writer);
@@ -279,7 +281,11 @@ static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout
         uint64_t slice_end = deadline - now < wait_slice_ns ? deadline : now + wait_slice_ns;
         uint64_t want = writer->head + need - writer->geometry.ring_size;
         lk_traj_ring_sleep_for_room(writer->ring, writer->tail, want, slice_end);
+        slept = true;
         status = has_room(writer, need);
+    }
+    if (slept) {
+        lk_spin_slept(&writer->spin, begun);
     }
     writer->stalled_ns += lk_clock_ns() - begun;
     atomic_store_explicit(&writer->ring->stalls, writer->stalls, memory_order_relaxed);

@@ -19,6 +19,20 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
     }
 }
 
+/* Spin, and learn from it; returns the sequence found. */
+static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
+                             struct lk_spin *spin) {
+    struct lk_spinning spinning = lk_spin_begin(spin, deadline_ns);
+    uint64_t found;
+    bool on;
+    do {
+        found = spin_beyond(sequence, seen, 0); /* one burst */
+        on = lk_spin_on(&spinning);
+    } while (found == seen && on);
+    lk_spin_end(spin, &spinning, found != seen);
+    return found;
+}
+
 /* Raise wake_at to at least `value`; never lower what another sleeper needs. */
 static void raise_wake_at(_Atomic uint64_t *wake_at, uint64_t value) {
     uint64_t current = atomic_load_explicit(wake_at, memory_order_relaxed);
@@ -37,10 +51,9 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     if (strategy == LK_WAIT_SPIN) {
         return spin_beyond(sequence, seen, deadline_ns);
     }
+    uint64_t begin_ns = lk_clock_ns();
     if (strategy == LK_WAIT_HYBRID) {
-        uint64_t spin_end = lk_spin_until(spin, lk_clock_ns());
-        uint64_t now = spin_beyond(sequence, seen, spin_end < deadline_ns ? spin_end : deadline_ns);
-        lk_spin_learn(spin, now != seen);
+        uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }
@@ -55,6 +68,9 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
         return now;
     }
     lk_futex_wait(sequence, seen, deadline_ns);
+    if (strategy == LK_WAIT_HYBRID) {
+        lk_spin_slept(spin, begin_ns);
+    }
     /* [W1] acquire: as in spin_beyond. */
     return atomic_load_explicit(sequence, memory_order_acquire);
 }

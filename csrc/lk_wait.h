@@ -22,38 +22,10 @@
 #define LK_WAIT_H
 
 #include "lk_platform.h"
+#include "lk_spin.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
-
-/* How long this waiter spins before it sleeps; learned from whether spinning paid. */
-struct lk_spin {
-    uint32_t budget_ns;
-    uint32_t waits;
-};
-
-#define LK_SPIN_START ((struct lk_spin){.budget_ns = 20000, .waits = 0})
-
-/* Spinning beyond what a sleep and a wake cost (about 50 us on an idle virtual core) is waste. */
-static const uint32_t lk_spin_most_ns = 50000;
-/* After spinning stopped paying, try it again now and then: the load may have changed. */
-static const uint32_t lk_spin_retry_every = 64;
-
-/* Until when to spin this time. */
-static inline uint64_t lk_spin_until(struct lk_spin *spin, uint64_t now_ns) {
-    bool retry = ++spin->waits % lk_spin_retry_every == 0;
-    return now_ns + (retry ? lk_spin_most_ns : spin->budget_ns);
-}
-
-/* Tell the waiter whether its spinning paid. */
-static inline void lk_spin_learn(struct lk_spin *spin, bool paid) {
-    if (paid) {
-        uint32_t longer = spin->budget_ns * 2 + 1000;
-        spin->budget_ns = longer < lk_spin_most_ns ? longer : lk_spin_most_ns;
-    } else {
-        spin->budget_ns /= 2;
-    }
-}
 
 /* Raise the sequence to `value` (the previous one plus 1) and wake whoever sleeps for it. */
 static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
@@ -72,7 +44,21 @@ static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_
     }
 }
 
-/* The same while nobody has slept here yet. */
+/*
+ * For a sequence that moves by more than 1, such as a position in bytes: wake whoever sleeps for
+ * it, after its announcer has raised it from `before` with a release store of its own.
+ */
+static inline void lk_wake_beyond(const _Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
+                                  uint64_t before) {
+    /* [W2] full fence: pairs with the [W2] fence in lk_wait_beyond; as in lk_announce. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: the fence orders it. Whoever has seen `before`, and sleeps, has raised it above. */
+    if (atomic_load_explicit(wake_at, memory_order_relaxed) > before) {
+        lk_futex_wake_all(sequence);
+    }
+}
+
+/* The same as lk_announce while nobody has slept here yet. */
 static inline void lk_announce_unheard(_Atomic uint64_t *sequence, uint64_t value) {
     /* [W1] release: as in lk_announce. */
     atomic_store_explicit(sequence, value, memory_order_release);

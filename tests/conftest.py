@@ -6,6 +6,7 @@ import os
 import sysconfig
 import uuid
 from collections.abc import Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +22,9 @@ HAS_PYGAME = find_spec("pygame") is not None
 HAS_GYMNASIUM = find_spec("gymnasium") is not None
 HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
+HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
 collect_ignore = ["slow"] if FREE_THREADED else []
+collect_ignore += [] if HAS_MUJOCO else ["engine"]
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
@@ -36,6 +39,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("wrappers of environments: left out, gymnasium is not installed here")
     elif not HAS_PYGAME:
         left_out.append("environments that draw with pygame: left out, it is not installed here")
+    if not HAS_MUJOCO:
+        left_out.append("engine: left out, MuJoCo 4 or newer is not installed here")
     if not HAS_QT:
         left_out.append("windows: left out, PyQt6 or pytest-qt is not installed here")
     if not HAS_FRAMEWORKS:

@@ -18,7 +18,8 @@ LEVELS: list[set[str]] = [
     {"errors", "_native", "_stress"},
     {"_core"},
     {"segments"},
-    {"fast", "step", "command", "trajectory"},
+    {"fast", "command", "trajectory"},
+    {"step"},  # its segment carries the command lane
     {"", "engine", "slow"},  # "": the package's own __init__
     {"worker"},
     {"integrations"},
@@ -94,6 +95,7 @@ EXTRAS: dict[str, set[str]] = {
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},
+    "engine": {"mujoco"},
     "viewer": {"PyQt6", "av"},
 }
 
@@ -111,7 +113,7 @@ def test_each_part_imports_what_its_extra_brings_and_no_more() -> None:
     "module",
     [
         *("lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control"),
-        *("lanekit.worker", "lanekit.integrations"),
+        *("lanekit.worker", "lanekit.integrations", "lanekit.command"),
     ],
 )
 def test_what_needs_no_extra_imports_none(module: str) -> None:

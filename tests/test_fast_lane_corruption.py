@@ -236,7 +236,7 @@ GARBAGE: dict[str, tuple[Callable[[bytes], bytes], type[lanekit.LanekitError]]] 
         lanekit.SegmentNotReady,
     ),
     "another magic": (
-        lambda image: header_with(image, 0, "<I", 0x4C524243),
+        lambda image: header_with(image, 0, "<I", 0x4C41424C),
         lanekit.WrongSegmentKind,
     ),
     "another major version": (

@@ -48,6 +48,30 @@ MUTANTS = {
         "memory_order_relaxed, memory_order_relaxed",
         "test_misuse",
     ),
+    "[R1] release lost": (
+        "lk_ring.c",
+        "atomic_store_explicit(&writer->header->write_pos, writer->position, memory_order_release)",
+        "atomic_store_explicit(&writer->header->write_pos, writer->position, memory_order_relaxed)",
+        "test_cmd_threads",
+    ),
+    "[R1] acquire lost": (
+        "lk_ring.c",
+        "atomic_load_explicit(&reader->header->write_pos, memory_order_acquire)",
+        "atomic_load_explicit(&reader->header->write_pos, memory_order_relaxed)",
+        "test_cmd_threads",
+    ),
+    "[R2] release lost": (
+        "lk_ring.c",
+        "atomic_store_explicit(&reader->header->read_pos, reader->position, memory_order_release)",
+        "atomic_store_explicit(&reader->header->read_pos, reader->position, memory_order_relaxed)",
+        "test_cmd_threads",
+    ),
+    "[R2] acquire lost": (
+        "lk_ring.c",
+        "atomic_load_explicit(&writer->header->read_pos, memory_order_acquire)",
+        "atomic_load_explicit(&writer->header->read_pos, memory_order_relaxed)",
+        "test_cmd_threads",
+    ),
     "[J1] release lost": (
         "lk_traj_ring.h",
         "atomic_store_explicit(&ring->head, head, memory_order_release)",
@@ -99,7 +123,10 @@ def build_and_run(source: Path, test: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("test", ["test_order", "test_misuse", "test_traj_threads"])
+TESTS = ["test_order", "test_misuse", "test_cmd_threads", "test_traj_threads"]
+
+
+@pytest.mark.parametrize("test", TESTS)
 def test_the_core_as_it_is_has_no_race(root: Path, tmp_path: Path, test: str) -> None:
     copy = shutil.copytree(root / "csrc", tmp_path / "csrc")
     done = build_and_run(copy, test)

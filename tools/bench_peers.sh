@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Install the trackers that the slow lane is measured beside, in an environment of their own, and print
-# its Python. What can not be installed here is named and left out; the benchmark lists it as missing.
+# Install what the benchmarks measure beside, trackers or Rerun, in an environment of their own, and
+# print its Python. What can not be installed here is named and left out; the benchmark lists it as missing.
 #
-# usage: tools/bench_peers.sh
+# usage: tools/bench_peers.sh [trackers|rerun]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-requirements=bench/peers/trackers/requirements.txt
-venv=build/bench-peers-venv
+peer=${1:-trackers}
+requirements=bench/peers/$peer/requirements.txt
+venv=build/bench-$peer-venv
 stamp=$venv/installed-$(sha256sum "$requirements" | cut -c1-16)
 if [ ! -e "$stamp" ]; then
   rm -rf "$venv"

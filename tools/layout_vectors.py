@@ -14,8 +14,12 @@ from lanekit import (
     FastLaneConfig,
     FastLaneMetrics,
     FastLaneWriter,
+    StepClient,
+    StepLaneConfig,
+    StepServer,
     TrajectoryReader,
     TrajectoryWriter,
+    WaitTimeout,
     segment_name,
 )
 from lanekit.segments import segment_path
@@ -28,6 +32,8 @@ HEADER_SIZE, SLOT_STRIDE = 4096, 192
 # (offset, size) of what depends on process and time.
 VOLATILE_HEADER = [(12, 4), (24, 8), (32, 8), (40, 8), (48, 16), (72, 8)]
 VOLATILE_SLOT = [(8, 8)]
+STEP_BEGIN, STEP_END = "<!-- step vectors: begin -->\n", "<!-- step vectors: end -->"
+VOLATILE_STEP = [*VOLATILE_HEADER, (1024, 8)]
 
 
 def example_segment() -> bytes:
@@ -46,6 +52,42 @@ def example_segment() -> bytes:
             start = HEADER_SIZE + slot * SLOT_STRIDE + offset
             content[start : start + size] = bytes(size)
     return bytes(content)
+
+
+def example_step_lane() -> tuple[bytes, dict[str, int]]:
+    """Return the bytes of the step lane that the page describes, and where its regions are."""
+    config = StepLaneConfig(
+        *(3, 2, 1), image=(1, 2, 3), final_obs=True, infos=("speed",), description="a toy"
+    )
+    with StepServer.create("vectors", config) as server, StepClient.attach("vectors") as client:
+        try:
+            client.reset([0, 2], seed=7, timeout=0)
+        except WaitTimeout:  # of course: we are also the one to answer it
+            server.wait_actions(0)
+        server.obs[:] = [[0.5, 1], [1.5, 2], [2.5, 3]]
+        server.commit()
+        client.recv(0)
+        client.resets[1] = 1
+        client.send([[10], [20], [30]])
+        server.wait_actions(0)
+        server.obs[:, 1] += server.actions[:, 0]
+        server.rewards[:] = [1, -1, 0]
+        server.dones[:], server.truncateds[:] = [0, 1, 0], [0, 0, 1]
+        assert server.final_obs is not None
+        assert server.images is not None
+        server.final_obs[1] = [8, 9]
+        server.infos["speed"][:] = [0.25, 0.5, 0.75]
+        server.images[:] = np.arange(18, dtype=np.uint8).reshape(3, 1, 2, 3)
+        server.commit()
+        client.recv(0)
+        client.resets[0] = 2
+        client.seeds[0] = 2**64 - 2
+        client.send([[11], [21], [31]])
+        content = bytearray(segment_path(server.segment).read_bytes())
+        offsets = dict(server.offsets)
+    for offset, size in VOLATILE_STEP:
+        content[offset : offset + size] = bytes(size)
+    return bytes(content), offsets
 
 
 def example_lane() -> bytes:
@@ -90,6 +132,19 @@ def section() -> str:
     return "\n" + "\n".join(blocks) + "\n"
 
 
+def step_section() -> str:
+    """Return the page's section about a step lane between its markers."""
+    content, offsets = example_step_lane()
+    starts = [*offsets.values(), len(content)]
+    blocks = [f"Header:\n\n```\n{hex_dump(content, 0, HEADER_SIZE)}\n```\n"]
+    for name, start in offsets.items():
+        end = min(next_start for next_start in starts if next_start > start)
+        if name == "infos":  # their names and the description lie behind them, then the rings
+            end = offsets["infos"] + 3 * 64
+        blocks.append(f"`{name}`:\n\n```\n{hex_dump(content, start, end)}\n```\n")
+    return "\n" + "\n".join(blocks) + "\n"
+
+
 def trajectory_section() -> str:
     """Return the trajectory lane's section between its markers."""
     content = example_lane()
@@ -105,8 +160,8 @@ def trajectory_section() -> str:
     return "\n" + "\n".join(blocks) + "\n"
 
 
-def with_section(page: str, new: str, begin: str = BEGIN, end: str = END) -> str:
-    """Return the page with its section replaced."""
+def with_section(page: str, new: str, begin: str, end: str) -> str:
+    """Return the page with one section replaced."""
     before, rest = page.split(begin)
     _, after = rest.split(end)
     return before + begin + new + end + after
@@ -115,7 +170,8 @@ def with_section(page: str, new: str, begin: str = BEGIN, end: str = END) -> str
 def main() -> int:
     """Check or write the page."""
     page = PAGE.read_text(encoding="utf-8")
-    current = with_section(page, section())
+    current = with_section(page, section(), BEGIN, END)
+    current = with_section(current, step_section(), STEP_BEGIN, STEP_END)
     current = with_section(current, trajectory_section(), TRAJECTORY_BEGIN, TRAJECTORY_END)
     if "--write" in sys.argv:
         PAGE.write_text(current, encoding="utf-8")

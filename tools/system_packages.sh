@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
 # venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt can
-# draw without a screen. Installs what is missing with apt-get when it may; otherwise says what to
+# draw without a screen, with --instructions that it can count instructions. Installs what is missing with apt-get when it may; otherwise says what to
 # install.
 #
-# usage: tools/system_packages.sh [--cross] [--qt] [PYTHON]
+# usage: tools/system_packages.sh [--cross] [--qt] [--instructions] [PYTHON]
 set -euo pipefail
 
-cross=no qt=no
+cross=no qt=no instructions=no
 [ "${1:-}" != --cross ] || { cross=yes; shift; }
 [ "${1:-}" != --qt ] || { qt=yes; shift; }
+[ "${1:-}" != --instructions ] || { instructions=yes; shift; }
 python=${1:-python3}
 command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
 
@@ -34,6 +35,10 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 if [ $cross = yes ]; then
   command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
   command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+fi
+
+if [ $instructions = yes ]; then
+  command -v valgrind >/dev/null || missing+=(valgrind)
 fi
 
 if [ $qt = yes ]; then

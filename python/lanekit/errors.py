@@ -128,6 +128,35 @@ class SchemaMismatch(LanekitError):
     """The two ends of a lane do not mean the same records."""
 
 
+class CommandError(LanekitError):
+    """A command could not be carried out."""
+
+
+class MalformedMessage(CommandError):
+    """Bytes that are no message of the command lane, or not the one that was called for."""
+
+
+class UnknownMethod(CommandError):
+    """The other end has no handler for this method."""
+
+
+class RemoteError(CommandError):
+    """The handler at the other end failed, with :attr:`remote_type` and :attr:`remote_message`."""
+
+    def __init__(self, message: str, remote_type: str = "", remote_message: str = "") -> None:
+        super().__init__(message)
+        self.remote_type = remote_type
+        self.remote_message = remote_message
+
+    def __reduce__(self) -> tuple[type[RemoteError], tuple[str, str, str]]:
+        """Travel between processes with what the remote end said."""
+        return type(self), (str(self), self.remote_type, self.remote_message)
+
+
+class ReplyTimeout(CommandError, WaitTimeout):
+    """No reply came in time. If one comes later, it is dropped; the command may have been run."""
+
+
 class TelemetryError(LanekitError):
     """The slow lane could not do what was asked."""
 
@@ -185,3 +214,11 @@ class DaemonUnavailable(DaemonError):
 
 class WorkerError(LanekitError):
     """A worker is not installed, or can not be used; the message says why."""
+
+
+class EngineError(LanekitError):
+    """The engine could not do what was asked."""
+
+
+class ModelError(EngineError):
+    """The model can not be loaded, or does not fit the task; the message says why."""

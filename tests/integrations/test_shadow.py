@@ -15,6 +15,7 @@ import psutil
 import pytest
 import trainer
 import worlds
+from gymnasium.envs.registration import EnvSpec
 from trainer import Replay, Training, frames, lanes_of, rgb, wait_until
 
 import lanekit
@@ -22,6 +23,7 @@ from lanekit import inspect_segment, segment_name
 from lanekit.integrations import FastLaneTelemetryWrapper, FastLaneWarning, register_state_adapter
 from lanekit.integrations.shadow import arrays
 from lanekit.integrations.shadow.adapters import adapter_for
+from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
 
@@ -234,6 +236,30 @@ def test_a_state_that_can_not_be_read_is_told_and_drawn_here(run_id: str) -> Non
         wait_until(lambda: bool(env.step(0) and reader.latest_frame()), "a frame drawn here")
     assert env.publisher.rendering == "in-process"
     env.close()
+
+
+def test_a_shadow_draws_what_a_framework_made_under_a_name_of_its_own(run_id: str) -> None:
+    # As RLlib does: it registers a function, and that name's spec replaces the environment's.
+    def make(**_: Any) -> gymnasium.Env[Any, Any]:
+        return FastLaneTelemetryWrapper(gymnasium.make("Counter-v0"), run_id, rendering="shadow")
+
+    env = gymnasium.make(EnvSpec("of-a-framework-v0", entry_point=make))
+    assert env.unwrapped.spec is not None
+    assert env.unwrapped.spec.id == "of-a-framework-v0"
+    with contextlib.closing(env):
+        env.reset()
+        env.step(env.action_space.sample())
+        with lanekit.FastLaneReader.attach(run_id) as reader:
+
+            def shown_by_another_process() -> bool:
+                if any(env.step(env.action_space.sample())[2:4]):
+                    env.reset()
+                frame = reader.latest_frame()
+                if frame is None or not frame.metadata:
+                    return False
+                return FrameNote.decode(frame.metadata).rendering == "shadow"
+
+            wait_until(shown_by_another_process, "a frame that another process drew")
 
 
 def test_shadow_rendering_that_is_not_possible_says_why(run_id: str) -> None:

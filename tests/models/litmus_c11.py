@@ -22,7 +22,7 @@ MODELS = ("rc11.cat", "c11_partialSC.cat")
 PRELUDE = """
 typedef unsigned long uint64_t; typedef unsigned int uint32_t; typedef int bool;
 typedef int memory_order;
-struct lk_spin { uint32_t budget_ns; uint32_t waits; };
+struct lk_spin { uint32_t budget_ns; uint32_t waits; uint32_t most_ns; };
 enum lk_wait_strategy { LK_WAIT_HYBRID = 0, LK_WAIT_SPIN = 1, LK_WAIT_BLOCK = 2 };
 """
 CONSTANTS = {"LK_WAIT_HYBRID": 0, "LK_WAIT_SPIN": 1, "LK_WAIT_BLOCK": 2}

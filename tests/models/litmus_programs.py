@@ -62,6 +62,12 @@ void P1(_Atomic uint64_t *head, _Atomic uint64_t *wake_at, uint64_t *work, uint6
 }
 """
 
+# A position, which moves by more than 1.
+_WAIT_POSITION = _WAIT.replace(
+    "lk_announce(head, wake_at, 1);",
+    "atomic_store_explicit(head, 8, memory_order_release);\n    lk_wake_beyond(head, wake_at, 0);",
+)
+
 WAIT_FILES = ("lk_wait.h", "lk_wait.c")
 WAIT_SLEEP = Program(
     "wait_sleep", WAIT_FILES, _WAIT.replace("STRATEGY", "LK_WAIT_BLOCK"), r"parked=1 /\ woke=0"
@@ -77,7 +83,14 @@ WAIT_SPIN = Program(
     "wait_spin", WAIT_FILES, _WAIT.replace("STRATEGY", "LK_WAIT_SPIN"), r"out0=1 /\ out1=0"
 )
 
-PROGRAMS = (SEQLOCK, WAIT_SLEEP, WAIT_WORK, WAIT_SPIN)
+POSITION_SLEEP = Program(
+    "position_sleep",
+    WAIT_FILES,
+    _WAIT_POSITION.replace("STRATEGY", "LK_WAIT_BLOCK"),
+    r"parked=1 /\ woke=0",
+)
+
+PROGRAMS = (SEQLOCK, WAIT_SLEEP, WAIT_WORK, WAIT_SPIN, POSITION_SLEEP)
 
 # One look per turn shows what sixteen would.
 SHRUNK = (("lk_wait.c", "i < 16", "i < 1"),)

@@ -25,8 +25,11 @@ UNITS = (
     ("lk_platform.h", ""),
     ("lk_copy.c", ""),
     ("lk_seqlock.h", ""),
+    ("lk_spin.h", ""),
     ("lk_wait.h", ""),
     ("lk_wait.c", ""),
+    ("lk_ring.h", ""),
+    ("lk_ring.c", ""),
     ("lk_guard.h", ""),
     ("lk_traj_ring.h", ""),
     ("lk_segment.h", ""),
@@ -34,6 +37,11 @@ UNITS = (
     ("lk_frame.h", ""),
     ("lk_frame_writer.c", "writer_"),
     ("lk_frame_reader.c", "reader_"),
+    ("lk_ring.h", ""),
+    ("lk_cmd.h", ""),
+    ("lk_step.h", ""),
+    ("lk_step_server.c", "server_"),
+    ("lk_step_client.c", "client_"),
 )
 
 # Sizes that only repeat what one or two of them show already.
@@ -48,13 +56,15 @@ SHRUNK = (
     ("lk_platform.h", "lk_cpu_relax(void) {", "lk_cpu_relax(void) { model_yield();"),
     # A slot of one word of pixels and one of metadata.
     ("lk_layout.h", "_Atomic uint64_t pixels[];", "_Atomic uint64_t pixels[2];"),
+    # A ring's bytes are shared plain memory: four of them at a time, race-checked.
+    ("lk_ring.h", "uint8_t *data;", "model_bytes data;"),
     # The pool is a new object in each execution that Relacy explores.
     ("lk_segment.c", "static struct lk_segment pool[SEGMENTS_MAX];", "static lk_segment *pool;"),
 )
 
 # Structs whose plain fields are shared between threads.
 RACE_CHECKED = {
-    "lk_layout.h": ("lk_segment_header", "lk_frame_geometry"),
+    "lk_layout.h": ("lk_segment_header", "lk_frame_geometry", "lk_step_geometry"),
     "lk_segment.h": ("lk_segment_id",),
     "lk_segment.c": ("lk_segment",),
     "lk_frame_writer.c": ("lk_frame_writer",),

@@ -222,4 +222,33 @@ static inline void model_copy(char *to, const char *from, size_t size) {
 static inline void model_copy(uint8_t *to, const uint8_t *from, size_t size) {
     (memcpy)(to, from, size);
 }
+
+// The bytes of a ring, which two threads copy to and from: in words of four, each race-checked.
+class model_bytes {
+  public:
+    model_bytes() : words_(nullptr) {}
+    model_bytes &operator=(uint8_t *at) {
+        words_ = (plain<uint32_t> *)at;
+        return *this;
+    }
+    model_bytes operator+(size_t offset) const {
+        model_bytes moved;
+        moved.words_ = words_ + offset / 4;
+        return moved;
+    }
+    plain<uint32_t> *words() const { return words_; }
+
+  private:
+    plain<uint32_t> *words_;
+};
+static inline void model_copy(model_bytes to, const void *from, size_t size) {
+    for (size_t i = 0; i < size / 4; i++) {
+        to.words()[i] = ((const uint32_t *)from)[i];
+    }
+}
+static inline void model_copy(void *to, model_bytes from, size_t size) {
+    for (size_t i = 0; i < size / 4; i++) {
+        ((uint32_t *)to)[i] = from.words()[i];
+    }
+}
 #define memcpy(to, from, size) model_copy((to), (from), (size))

@@ -358,6 +358,48 @@ struct wait_first : rl::test_suite<wait_first, 2> {
     }
 };
 
+// --- [R1] [R2] [W2] a ring -------------------------------------------------------------------------
+
+// Two entries through a ring that holds one: each end has to wait for the other. Sleeps have no
+// deadline, so that a lost wake is a thread that never ends; the ring's bytes are race-checked.
+template <typename derived, int strategy> struct passing : rl::test_suite<derived, 2> {
+    static const int preemptions = 3;
+    static const uint64_t ring_bytes = 8;
+    world w;
+    struct {
+        struct lk_ring_header header;
+        plain<uint32_t> words[2];
+    } region;
+    struct lk_ring_end writer, reader;
+
+    void before() {
+        RL_ASSERT(lk_ring_open_writer(&writer, &region, ring_bytes) == LK_OK);
+        RL_ASSERT(lk_ring_open_reader(&reader, &region, ring_bytes) == LK_OK);
+    }
+    void thread(unsigned index) {
+        for (uint32_t n = 1; n <= 2; n++) {
+            int done = 0;
+            while (done == 0) {
+                uint32_t got = 0;
+                size_t size = 0;
+                done = index == 0 ? lk_ring_write(&writer, &n, sizeof n)
+                                  : lk_ring_read(&reader, &got, sizeof got, &size);
+                RL_ASSERT(done == 0 || done == 1);
+                RL_ASSERT(done == 0 || index == 0 || (size == sizeof got && got == n));
+                if (done == 0 && strategy == LK_WAIT_SPIN) {
+                    model_yield(); // no help from the orders of lk_wait_beyond
+                } else if (done == 0 && index == 0) {
+                    lk_ring_wait_for_space(&writer, UINT64_MAX, (enum lk_wait_strategy)strategy);
+                } else if (done == 0) {
+                    lk_ring_wait_for_entry(&reader, UINT64_MAX, (enum lk_wait_strategy)strategy);
+                }
+            }
+        }
+    }
+};
+struct ring_block : passing<ring_block, LK_WAIT_BLOCK> {};
+struct ring_spin : passing<ring_spin, LK_WAIT_SPIN> {};
+
 // --- [G1] one handle, several threads -------------------------------------------------------------
 
 struct guard : rl::test_suite<guard, 3> {
@@ -462,7 +504,7 @@ struct goodbye : rl::test_suite<goodbye, 2> {
             uint64_t pixels = 1;
             RL_ASSERT(publish(w.writer, &pixels, sizeof pixels, NULL, 0, NULL) == 1);
             beside = 1;
-            say_goodbye(w.writer);
+            writer_say_goodbye(w.writer);
         } else if (lk_segment_invalidated(w.reader->segment)) {
             RL_ASSERT(load_head(w.reader) == 1 && beside == 1);
         }
@@ -543,6 +585,8 @@ struct abandon : rl::test_suite<abandon, 2> {
         }
     }
 };
+
+#include "relacy_step_models.hpp"
 
 // --- [J1] [J2] [J3] [J4] a ring of one cell -------------------------------------------------------
 
@@ -693,10 +737,13 @@ static const struct {
     {"slot", search<slot>},               {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
     {"wait_hybrid", search<wait_hybrid>}, {"wait_spin", search<wait_spin>},
     {"wait_two", search<wait_two>},       {"wait_first", search<wait_first>},
+    {"ring_block", search<ring_block>},   {"ring_spin", search<ring_spin>},
     {"guard", search<guard>},
     {"references", search<references>},   {"ready", search<ready>},
     {"goodbye", search<goodbye>},         {"fault", search<fault>},
     {"fault_reuse", search<fault_reuse>}, {"abandon", search<abandon>},
+    {"step_exchange", search<step_exchange>}, {"step_place", search<step_place>},
+    {"step_succession", search<step_succession>},
     {"ring_pass", search<ring_pass>},     {"ring_bell", search<ring_bell>},
     {"ring_claim", search<ring_claim>},
 };

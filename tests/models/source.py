@@ -237,6 +237,47 @@ SWAPS = (
         "wake_at raised after the fence",
     ),
     Swap(
+        "lk_wait.h",
+        "lk_wake_beyond",
+        "atomic_thread_fence(memory_order_seq_cst);",
+        "if (atomic_load_explicit(wake_at, memory_order_relaxed) > before) { "
+        "lk_futex_wake_all(sequence); }",
+        "look for sleepers before the fence",
+    ),
+    Swap(
+        "lk_ring.c",
+        "lk_ring_write",
+        "copy_in(writer, before + sizeof length, payload, size); "
+        "copy_in(writer, end, zeros, (size_t)(before + needed - end));",
+        "writer->position = before + needed; "
+        "atomic_store_explicit(&writer->header->write_pos, writer->position, "
+        "memory_order_release);",
+        "position before the payload",
+    ),
+    Swap(
+        "lk_ring.c",
+        "lk_ring_write",
+        "atomic_store_explicit(&writer->header->write_pos, writer->position, "
+        "memory_order_release);",
+        "lk_wake_beyond(&writer->header->write_pos, &writer->header->entry_wake_at, before);",
+        "reader woken before the position moves",
+    ),
+    Swap(
+        "lk_ring.c",
+        "lk_ring_read",
+        "copy_out(reader, before + sizeof(uint32_t), payload, *size);",
+        "reader->position = before + entry_size(*size); "
+        "atomic_store_explicit(&reader->header->read_pos, reader->position, memory_order_release);",
+        "position before the copy",
+    ),
+    Swap(
+        "lk_ring.c",
+        "lk_ring_read",
+        "atomic_store_explicit(&reader->header->read_pos, reader->position, memory_order_release);",
+        "lk_wake_beyond(&reader->header->read_pos, &reader->header->space_wake_at, before);",
+        "writer woken before the position moves",
+    ),
+    Swap(
         "lk_segment.c",
         "map_file",
         "atomic_store_explicit(&segment->size, size, memory_order_relaxed);",

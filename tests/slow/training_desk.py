@@ -15,7 +15,9 @@ from typing import Any
 import psutil
 from daemon_process import START_TIMEOUT, DaemonProcess, until
 
-from lanekit.errors import StoreError
+from lanekit.errors import SegmentExists, SegmentNotFound, StoreError
+from lanekit.integrations.showing.lanes import state_lane_of
+from lanekit.segments import owner_of, reclaim_segment, segment_name
 from lanekit.slow import RunStore
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -119,8 +121,31 @@ class Desk:
         until(lambda: not self.daemons())
         if self.state.exists():
             DaemonProcess(self.state).end_children()
+            self._remove_lanes()
         said = self.log.read_text() if self.log.exists() else ""
         assert "Traceback" not in said, said
+
+    def _remove_lanes(self) -> None:
+        """Remove what workers that were killed had to leave in shared memory."""
+        run_ids: list[str] = []
+        with suppress(StoreError), self.store() as store:
+            run_ids = [record.run_id for record in store.runs()]
+        lanes = [lane for run_id in run_ids for lane in (run_id, state_lane_of(run_id))]
+        names = [segment_name("frame", lane) for lane in lanes]
+        until(lambda: all(self._is_gone(name) for name in names))
+
+    def _is_gone(self, name: str) -> bool:
+        try:
+            reclaim_segment(name)
+        except SegmentNotFound:
+            return True
+        except SegmentExists:
+            # A process of ours is about to end; one of another desk has a run of the same name.
+            with suppress(psutil.Error):
+                environment = psutil.Process(owner_of(name)).environ()
+                return bool(environment) and environment.get("LANEKIT_STATE") != str(self.state)
+            return False
+        return True
 
 
 def finish(process: subprocess.Popen[str], status: int) -> tuple[str, str]:

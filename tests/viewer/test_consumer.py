@@ -11,11 +11,18 @@ import psutil
 import pytest
 from known_frames import as_shown, config_of, in_format, known_rgb
 from pictures import rgb_of
+from PyQt6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from writers import StartWriter
 
 from lanekit import FastLaneMetrics, FastLaneWriter, segment_name
-from lanekit.viewer.fastlane.consumer import FastLaneConsumer, FastLaneFrameEvent
+from lanekit.viewer.fastlane.consumer import (
+    SUSPENDED_TICK_MS,
+    TICK_MS,
+    FastLaneConsumer,
+    FastLaneFrameEvent,
+    phase_ms,
+)
 
 
 def mappings_of(run_id: str) -> int:
@@ -192,6 +199,33 @@ def test_a_suspended_consumer_does_not_count_as_a_viewer_and_still_tells_the_sta
         consumer.suspend()
     qtbot.waitUntil(lambda: heard.statuses[-1] == "reconnecting")
     consumer.stop()
+
+
+def test_consumers_that_begin_together_have_their_turns_at_different_moments() -> None:
+    for first in range(100):
+        phases = sorted(phase_ms(first + number) for number in range(8))
+        assert phases[0] >= 0
+        assert phases[-1] < TICK_MS
+        assert len(set(phases)) == 8
+
+
+def test_another_pace_begins_only_if_it_has_begun_to_look(qtbot: QtBot, run_id: str) -> None:
+    consumer = FastLaneConsumer(run_id)
+    consumer.suspend()
+    consumer.resume()
+    QTest.qWait(2 * TICK_MS)
+    assert not consumer._timer.isActive()
+    consumer.start()
+    consumer.suspend()
+    qtbot.waitUntil(consumer._timer.isActive)
+    assert consumer._timer.interval() == SUSPENDED_TICK_MS
+    consumer.resume()
+    qtbot.waitUntil(consumer._timer.isActive)
+    assert consumer._timer.interval() == TICK_MS
+    consumer.suspend()
+    consumer.stop()
+    QTest.qWait(2 * TICK_MS)
+    assert not consumer._timer.isActive()
 
 
 def test_memory_stays_flat_over_hours_of_ticks(qtbot: QtBot, run_id: str) -> None:

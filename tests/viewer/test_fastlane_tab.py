@@ -103,7 +103,7 @@ def test_the_pixels_of_a_known_frame_are_at_their_place_after_scaling(
         qtbot.waitUntil(lambda: np.array_equal(rgb_of(tab.quick)[:480, 130:770], enlarged))
 
 
-def test_a_frame_larger_than_the_window_is_smoothed_into_it(
+def test_a_frame_larger_than_the_window_is_shrunk_into_it(
     qtbot: QtBot, run_id: str, make_tab: MakeTab
 ) -> None:
     with FastLaneWriter.create(run_id, config_of(1920, 1440)) as writer:

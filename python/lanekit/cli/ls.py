@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
+from lanekit.step import StepLaneStatus, inspect_steps
 from lanekit.trajectory.statistics import TrajectoryLaneInfo, inspect_trajectory_segment
 
 NAME = "ls"
@@ -50,6 +52,7 @@ class Row:
     frames: FastLaneStatus | None
     problem: str | None
     note: FrameNote | None = None
+    steps: StepLaneStatus | None = None
     records: TrajectoryLaneInfo | None = None
 
     @property
@@ -69,6 +72,10 @@ class Row:
             c = self.frames.config
             geometry = f"{c.width}x{c.height} {c.pixel_format} x{c.capacity}"
             frames, viewers = str(self.frames.head), str(self.frames.viewers)
+        if self.steps is not None:
+            s = self.steps
+            geometry = f"{s.num_envs} x ({s.obs_size} {s.obs_dtype}, {s.act_size} {s.act_dtype})"
+            frames, viewers = str(s.state.completed), str(int(s.state.client_alive))
         if self.records is not None:
             stats = self.records.stats
             geometry = f"{len(stats.rings)} x {human_size(self.records.ring_bytes)}"
@@ -115,6 +122,8 @@ class Row:
                 "viewers": self.frames.viewers,
                 "rendering": None if self.note is None else self.note.rendering,
             }
+        if self.steps is not None:
+            out |= dataclasses.asdict(self.steps)
         if self.records is not None:
             stats = self.records.stats
             out |= {
@@ -136,16 +145,18 @@ def list_segments() -> list[Row]:
             name, reason = found
             rows.append(Row(name, file_size(name), None, None, str(reason)))
             continue
-        frames, records, problem = None, None, None
+        frames, steps, records, problem = None, None, None, None
         try:
-            if found.kind == "traj":
-                records = inspect_trajectory_segment(found.name)
-            else:
+            if found.kind == "frame":
                 frames = inspect_frames(found.name)
+            elif found.kind == "step":
+                steps = inspect_steps(found.name)
+            else:
+                records = inspect_trajectory_segment(found.name)
         except errors.LanekitError as reason:
             problem = str(reason)
         note = newest_note(found.run_id) if frames is not None and frames.head > 0 else None
-        rows.append(Row(found.name, found.size, found, frames, problem, note, records))
+        rows.append(Row(found.name, found.size, found, frames, problem, note, steps, records))
     return rows
 
 

@@ -14,7 +14,7 @@ from lanekit._core import CData, check, ffi, lib
 PixelFormat = Literal["RGB", "RGBA", "BGRX", "GRAY"]
 
 CHANNELS: dict[str, int] = {"RGB": 3, "RGBA": 4, "BGRX": 4, "GRAY": 1}
-_FORMAT_CODES: dict[str, int] = {
+FORMAT_CODES: dict[str, int] = {
     "RGB": lib.LK_PIXEL_RGB,
     "RGBA": lib.LK_PIXEL_RGBA,
     "BGRX": lib.LK_PIXEL_BGRX,
@@ -92,7 +92,7 @@ class FastLaneConfig:
                 self.width,
                 self.height,
                 self.channels,
-                _FORMAT_CODES[self.pixel_format],
+                FORMAT_CODES[self.pixel_format],
                 self.capacity,
                 self.metadata_size,
             ),

@@ -1,4 +1,4 @@
-"""Watch a training run: wrappers for Gymnasium, its vector environments and PettingZoo.
+"""Watch a training run, and step its environments in other processes.
 
 Each name is loaded when it is asked for, so that this package needs only what is used of it.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lanekit.integrations.showing.demand import Demand
     from lanekit.integrations.showing.frame_note import FrameNote
     from lanekit.integrations.showing.publisher import FastLaneWarning, Publisher, Telemetry
+    from lanekit.integrations.stepping import LaneVectorEnv, VectorEnvServer, serve_vector_env
     from lanekit.integrations.vector_env import FastLaneVectorWrapper, wrap_env_fns
 
 _HOMES = {
@@ -26,11 +27,14 @@ _HOMES = {
     "FastLaneVectorWrapper": "vector_env",
     "FastLaneWarning": "showing.publisher",
     "FrameNote": "showing.frame_note",
+    "LaneVectorEnv": "stepping",
     "Publisher": "showing.publisher",
     "StateAdapter": "shadow.adapters",
     "Telemetry": "showing.publisher",
+    "VectorEnvServer": "stepping",
     "maybe_wrap_env": "launch",
     "register_state_adapter": "shadow.adapters",
+    "serve_vector_env": "stepping",
     "watch_env": "launch",
     "watch_env_fns": "launch",
     "wrap_env_fns": "vector_env",
@@ -44,11 +48,14 @@ __all__ = [
     "FastLaneVectorWrapper",
     "FastLaneWarning",
     "FrameNote",
+    "LaneVectorEnv",
     "Publisher",
     "StateAdapter",
     "Telemetry",
+    "VectorEnvServer",
     "maybe_wrap_env",
     "register_state_adapter",
+    "serve_vector_env",
     "watch_env",
     "watch_env_fns",
     "wrap_env_fns",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 
 from lanekit.fast.environment import FastLaneEnvironment, VideoMode
@@ -80,7 +81,11 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         self.slot_claim: SlotClaim | None = None
         self.teller = None if telemetry is None else Teller(telemetry, f"env-{slot}")
         shown = video_mode == "single" or (video_mode == "grid" and slot < grid_limit)
-        self.publisher = Publisher(functools.partial(plan_for, env, settings) if shown else None)
+        # Now, not when somebody watches: a framework that makes environments through a name of its
+        # own writes that name's spec over the one that can be made elsewhere.
+        spec = getattr(env.unwrapped, "spec", None)
+        plan = functools.partial(plan_for, env, settings, spec)
+        self.publisher = Publisher(plan if shown else None)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, and show the result if somebody watches."""
@@ -144,11 +149,11 @@ def run_id_of(env: Any) -> str:
     return str(name or type(getattr(env, "unwrapped", env)).__name__)
 
 
-def plan_for(env: gymnasium.Env[Any, Any], settings: Settings) -> Plan:
-    """Decide how an environment is shown."""
+def plan_for(env: gymnasium.Env[Any, Any], settings: Settings, spec: EnvSpec | None = None) -> Plan:
+    """Decide how an environment is shown; `spec` makes another one like it, by default its own."""
     grid = settings.video_mode == "grid"
     lane = slot_lane_of(settings.run_id, settings.slot) if grid else settings.run_id
-    view = view_of(env, lane, settings)
+    view = view_of(env, lane, settings, spec)
     sources: list[str] = []
     if grid and settings.slot == 0:
         sources = [slot_lane_of(settings.run_id, slot) for slot in range(settings.grid_limit)]
@@ -172,10 +177,12 @@ def plan_for(env: gymnasium.Env[Any, Any], settings: Settings) -> Plan:
     )
 
 
-def view_of(env: gymnasium.Env[Any, Any], lane: str, settings: Settings) -> View:
+def view_of(
+    env: gymnasium.Env[Any, Any], lane: str, settings: Settings, spec: EnvSpec | None = None
+) -> View:
     """Return how one environment is shown: drawn here, or by another process."""
     why_not = why_not_drawable(env)
-    shadow, reason = choose(env, settings.rendering, every_step=settings.demand.every_step)
+    shadow, reason = choose(env, spec, settings.rendering, every_step=settings.demand.every_step)
     if shadow is None and settings.rendering == "shadow":
         why_not = f"shadow rendering was asked for, but {reason}"
     paint = painter_of(env) if why_not is None else None

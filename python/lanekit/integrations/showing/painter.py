@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
 from lanekit.integrations.shadow.adapters import StateAdapter, adapter_for
@@ -74,8 +75,11 @@ class ShadowPlan:
         return self.adapter.get_state(self.bare)
 
 
-def plan_shadow(env: gymnasium.Env[Any, Any]) -> ShadowPlan | str:
-    """Return how another process can draw this environment, or why it can not."""
+def plan_shadow(env: gymnasium.Env[Any, Any], spec: EnvSpec | None = None) -> ShadowPlan | str:
+    """Return how another process can draw this environment, or why it can not.
+
+    It makes one like it from `spec`, by default from the environment's own.
+    """
     bare = env.unwrapped
     adapter = adapter_for(bare)
     if adapter is None:
@@ -85,7 +89,7 @@ def plan_shadow(env: gymnasium.Env[Any, Any]) -> ShadowPlan | str:
         )
     if _changes_pictures(env):
         return "a wrapper changes what render() returns"
-    spec = bare.spec
+    spec = spec or bare.spec
     if spec is None:
         return "the environment was not made by gymnasium.make"
     try:
@@ -101,14 +105,18 @@ def plan_shadow(env: gymnasium.Env[Any, Any]) -> ShadowPlan | str:
 
 
 def choose(
-    env: gymnasium.Env[Any, Any], wanted: RenderingChoice, *, every_step: bool
+    env: gymnasium.Env[Any, Any],
+    spec: EnvSpec | None,
+    wanted: RenderingChoice,
+    *,
+    every_step: bool,
 ) -> tuple[ShadowPlan | None, str]:
     """Decide who draws: a plan for another process, or None and why this one does."""
     if wanted not in ("auto", "in-process", "shadow"):
         raise ValueError(f"rendering is 'auto', 'in-process' or 'shadow', not {wanted!r}")
     if wanted == "in-process":
         return None, "asked for"
-    plan = plan_shadow(env)
+    plan = plan_shadow(env, spec)
     if isinstance(plan, str):
         return None, plan
     if wanted == "auto":

@@ -53,6 +53,7 @@ class Capturing(QObject):
             return
         self.recording = Recording(self._path(event, f".{kind}"), kind)
         self.recording.finished.connect(self._say_recorded)
+        self.destroyed.connect(self.recording.finish)  # if nobody ends it before
         self._seconds = 0.0
         self._progress.start()
         self.recording.add(event.image, event.info.timestamp_ns)

@@ -2,7 +2,7 @@
 
 Two images take turns: while the scene shows one, the next frame goes into the other. Both are made
 when the geometry becomes known, so a frame allocates nothing. Their format, RGB32, is what Qt draws
-without converting, and what BGRX frames already are.
+without converting.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PyQt6.QtGui import QImage, QPainter
+from PyQt6.QtGui import QImage
 
 from lanekit.errors import FrameOverwritten, GeometryChanged
 from lanekit.fast import FastLaneConfig, FastLaneReader
+from lanekit.fast.pixels import copy_as_bgrx
 
 _TRIES = 3
-_OPAQUE = np.frombuffer(b"\0\0\0\xff", np.uint32)
-# Transparency is ignored: a frame is what the environment rendered, not a layer.
-_FORMATS = {
-    "RGB": QImage.Format.Format_RGB888,
-    "RGBA": QImage.Format.Format_RGBX8888,
-    "GRAY": QImage.Format.Format_Grayscale8,
-}
 
 
 class FrameImages:
@@ -32,9 +26,10 @@ class FrameImages:
     def __init__(self, config: FastLaneConfig) -> None:
         self.config = config
         self._images = [_blank(config) for _ in range(2)]
-        self._source_format = _FORMATS.get(config.pixel_format)
-        # Frames in Qt's own format are copied behind Qt's back, straight into the image's memory.
-        self._pixels = [] if self._source_format else [pixels_of(image) for image in self._images]
+        # Written behind Qt's back: asked for its memory again, an image that is shown would take a
+        # copy of itself first. And by us: Qt would share a large one out among threads, and wait
+        # for them on a machine whose cores are busy with training.
+        self._pixels = [pixels_of(image) for image in self._images]
         self._turn = 0
 
     def take(self, reader: FastLaneReader) -> QImage | None:
@@ -44,47 +39,22 @@ class FrameImages:
         Raises :class:`~lanekit.GeometryChanged` when a new writer's frames look different.
         """
         turn = self._turn ^ 1
-        if self._source_format is None:
-            seq = reader.read_into(self._pixels[turn], fresh=True)
-            if seq:
-                _make_opaque(self._pixels[turn])
-        else:
-            seq = self._convert(reader, self._images[turn])
-        if seq == 0:
-            return None
-        self._turn = turn
-        return self._images[turn]
-
-    def _convert(self, reader: FastLaneReader, image: QImage) -> int:
-        """Convert straight out of the slot; what the writer overtook is thrown away."""
         for _ in range(_TRIES):
             peek = reader.peek(fresh=True)
             if reader.config != self.config:
                 raise GeometryChanged("a new writer's frames look different", reader.config)
-            if peek.array is None:
-                return 0
+            frame = peek.array
+            if frame is None:
+                return None
             try:
-                with peek as pixels:
-                    self._draw(pixels, image)
-                return peek.seq
+                # Transparency is ignored: a frame is what the environment rendered, not a layer.
+                with peek:
+                    copy_as_bgrx(frame, self.config.pixel_format, self._pixels[turn])
             except FrameOverwritten:
                 continue  # the next tick will be luckier if the third try is not
-        return 0
-
-    def _draw(self, pixels: Any, image: QImage) -> None:
-        assert self._source_format is not None
-        height, width, channels = pixels.shape
-        source = QImage(pixels.data, width, height, width * channels, self._source_format)
-        painter = QPainter(image)
-        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
-        painter.drawImage(0, 0, source)
-        painter.end()
-
-
-def _make_opaque(pixels: NDArray[np.uint8]) -> None:
-    """Fill the unused byte, where writers leave anything: Qt copies it as if it were opacity."""
-    words = pixels.view(np.uint32)
-    np.bitwise_or(words, _OPAQUE, out=words)
+            self._turn = turn
+            return self._images[turn]
+        return None
 
 
 def _blank(config: FastLaneConfig) -> QImage:

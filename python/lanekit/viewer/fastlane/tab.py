@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from PyQt6.QtCore import QEvent, QObject, QSize, Qt, QTimer
-from PyQt6.QtGui import QCloseEvent, QImage, QKeySequence, QShortcut
+from PyQt6.QtCore import QSize, Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QCloseEvent, QHideEvent, QImage, QShowEvent
 from PyQt6.QtQuickWidgets import QQuickWidget
 from PyQt6.QtWidgets import QVBoxLayout, QWidget
 
@@ -17,9 +17,26 @@ from lanekit.viewer.fastlane.eval_summary import EvalSummary
 from lanekit.viewer.fastlane.frame_item import FrameItem
 from lanekit.viewer.fastlane.full_screen import FullScreen
 from lanekit.viewer.fastlane.view_model import FastLaneViewModel
+from lanekit.viewer.named_key import NamedKey
 from lanekit.viewer.qml_engine import prepare, url_of
 
 RunMode = Literal["train", "policy_eval"]
+
+
+class Scene(QQuickWidget):
+    """Shows the QML scene, and tells whether it can be seen, in the tab or on the full screen."""
+
+    seen = pyqtSignal(bool)
+
+    def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Tell so."""
+        super().showEvent(event)
+        self.seen.emit(True)
+
+    def hideEvent(self, event: QHideEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Tell so."""
+        super().hideEvent(event)
+        self.seen.emit(False)
 
 
 class FastLaneTab(QWidget):
@@ -51,7 +68,7 @@ class FastLaneTab(QWidget):
         self.run_mode: RunMode = run_mode or "train"
         self.setWindowTitle(f"{self.mode_label} - {run_id}")
         self.consumer = FastLaneConsumer(run_id, self)
-        self.quick = QQuickWidget(self)
+        self.quick = Scene(self)
         self.model = FastLaneViewModel(self.consumer, self.quick)  # outlives the scene it serves
         self.model.set_visible(False)  # until it is shown
         self._load_scene()
@@ -68,8 +85,10 @@ class FastLaneTab(QWidget):
         self.model.frame_shown.connect(self._show)
         self.model.action_requested.connect(self._act)
         self._add_shortcuts()
-        self.quick.installEventFilter(self)
-        self._let_go_when_destroyed()
+        self.quick.seen.connect(self.model.set_visible)
+        # Also when nobody closes the tab before it is deleted.
+        self.destroyed.connect(self._eval.stop)
+        self.destroyed.connect(self.consumer.let_go)
         # The first look may find the run: what it shows must find somebody who listens.
         self._beginning = QTimer(self)
         self._beginning.setSingleShot(True)
@@ -114,18 +133,11 @@ class FastLaneTab(QWidget):
             return
         self._full_screen = FullScreen(self.quick, self._layout, self._back_from_full_screen)
         self._full_screen.setWindowTitle(self.windowTitle())
+        # It holds the scene now, and would stay without a tab to come back to.
+        self.destroyed.connect(self._full_screen.deleteLater)
         self._full_screen.showFullScreen()
         self.quick.setFocus()
         self.model.set_full_screen(True)
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
-        """Notice whether the picture can be seen, here or on the full screen."""
-        if event is not None and watched is self.quick:
-            if event.type() == QEvent.Type.Show:
-                self.model.set_visible(True)
-            elif event.type() == QEvent.Type.Hide:
-                self.model.set_visible(False)
-        return super().eventFilter(watched, event)
 
     def _load_scene(self) -> None:
         # The scene covers all of it: nothing needs to be painted below.
@@ -143,17 +155,6 @@ class FastLaneTab(QWidget):
         frame = root.findChild(FrameItem, "frame")
         assert frame is not None
         self.frame = frame
-
-    def _let_go_when_destroyed(self) -> None:
-        """Leave the run also when nobody closes the tab before it is deleted."""
-        summary, consumer, captures = self._eval, self.consumer, self.captures
-
-        def let_go() -> None:  # must not name the tab, which is half gone by then
-            summary.stop()
-            consumer.let_go()
-            captures.end()
-
-        self.destroyed.connect(let_go)
 
     def _show(self, event: FastLaneFrameEvent) -> None:
         self.frame.show_image(event.image)
@@ -194,7 +195,7 @@ class FastLaneTab(QWidget):
         # On the scene, which keeps them when it moves to the full screen.
         keys = [(key, action.name) for action in ACTIONS for key in action.keys]
         for key, name in (*keys, ("Esc", "back")):
-            shortcut = QShortcut(QKeySequence(key), self.quick)
+            shortcut = NamedKey(key, name, self.quick)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.setAutoRepeat(name.startswith("zoom"))
-            shortcut.activated.connect(lambda name=name: self.model.act(name))
+            shortcut.pressed.connect(self.model.act)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QKeySequence, QPalette, QShortcut
 from PyQt6.QtWidgets import (
@@ -56,7 +58,7 @@ class PlayPage(QWidget):
         self.pause_button = self._button("Pause", "Esc", self.toggle_pause)
         self.restart_button = self._button("Restart", "F5", self.restart)
         self.replay_button = self._button("Replay", "F6", self.request_replay)
-        self.change_button = self._button("Other game", "F2", self.left.emit)
+        self.change_button = self._button("Other game", "F2", self.left)
         again = QShortcut(QKeySequence("Return"), self)
         again.activated.connect(self._play_again)
         self._lay_out()
@@ -202,11 +204,12 @@ class PlayPage(QWidget):
 
     # --- how it is put together ------------------------------------------------------------------
 
-    def _button(self, text: str, key: str, act: object) -> QPushButton:
+    def _button(self, text: str, key: str, act: Any) -> QPushButton:
+        """Make a button that calls one of this page's methods, or emits one of its signals."""
         button = QPushButton(text, self)
         button.setToolTip(f"{text} ({key})")
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        button.clicked.connect(lambda: act())  # type: ignore[operator]
+        button.clicked.connect(act)
         shortcut = QShortcut(QKeySequence(key), self)
         shortcut.activated.connect(button.click)
         return button

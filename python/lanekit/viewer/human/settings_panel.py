@@ -51,10 +51,10 @@ class SettingsPanel(QWidget):
             label.setObjectName("quiet")
             layout.addWidget(label, row, 0)
             layout.addWidget(box, row, 1)
-        self.pace_box.activated.connect(lambda _: self.changed.emit())
-        self.speed_box.activated.connect(lambda _: self.changed.emit())
-        self.pictures_box.activated.connect(lambda _: self.changed.emit())
-        self.seed_box.editingFinished.connect(self.changed.emit)
+        self.pace_box.activated.connect(self.changed)
+        self.speed_box.activated.connect(self.changed)
+        self.pictures_box.activated.connect(self.changed)
+        self.seed_box.editingFinished.connect(self.changed)
 
     def begin(self, game: Game) -> None:
         """Begin with what suits a game."""

@@ -62,9 +62,34 @@ class _Audience:
         self.waiting.extend(rows)
 
 
+class _Bell(QObject):
+    """Calls the window's thread to what a feed's threads have brought; several calls are one.
+
+    The threads keep it, so that there is something to ring also when the controller has gone.
+    """
+
+    rang = pyqtSignal(str)
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self._run_id = run_id
+        self._ringing = False
+
+    def ring(self) -> None:
+        """Call, in any thread."""
+        if not self._ringing:
+            self._ringing = True
+            self.rang.emit(self._run_id)
+
+    def was_heard(self) -> None:
+        """Be ready to be rung again."""
+        self._ringing = False
+
+
 @dataclass(slots=True)
 class _Run:
     feed: RunFeed
+    bell: _Bell
     history: RunHistory = field(default_factory=RunHistory)
     audiences: list[_Audience] = field(default_factory=list)
     requested: set[str] = field(default_factory=set)
@@ -87,7 +112,6 @@ class LiveTelemetryController(QObject):
     run_completed = pyqtSignal(str)
     problem_changed = pyqtSignal(str, str)
     """Run, why nothing comes of it; empty when all is well again."""
-    _arrived = pyqtSignal(str)
 
     def __init__(
         self,
@@ -101,10 +125,7 @@ class LiveTelemetryController(QObject):
         self.credit_manager = credit_manager or CreditManager(parent=self)
         self._runs: dict[str, _Run] = {}
         self._ending: list[RunFeed] = []
-        self._announced: set[str] = set()
         self._accounts = 0
-        # Emitted by the feeds' threads, so Qt queues it for this one; several arrivals are one.
-        self._arrived.connect(self._deliver)
 
     @property
     def subscribed(self) -> frozenset[str]:
@@ -115,8 +136,11 @@ class LiveTelemetryController(QObject):
         """Follow a run. One that is followed already is fine."""
         if run_id in self._runs:
             return
-        feed = RunFeed(run_id, self._connect, lambda: self._announce(run_id))
-        self._runs[run_id] = _Run(feed)
+        bell = _Bell(run_id)
+        bell.rang.connect(self._deliver)
+        feed = RunFeed(run_id, self._connect, bell.ring)
+        self.destroyed.connect(feed.stop)  # if nobody closes it before
+        self._runs[run_id] = _Run(feed, bell)
         feed.start()
 
     def unsubscribe_from_run(self, run_id: str) -> None:
@@ -124,6 +148,7 @@ class LiveTelemetryController(QObject):
         run = self._runs.pop(run_id, None)
         if run is None:
             return
+        self.destroyed.disconnect(run.feed.stop)
         run.feed.stop()
         self._ending = [feed for feed in (*self._ending, run.feed) if feed.running]
         for audience in run.audiences:
@@ -196,17 +221,11 @@ class LiveTelemetryController(QObject):
             feed.join()
         self._ending.clear()
 
-    def _announce(self, run_id: str) -> None:
-        if run_id not in self._announced:
-            self._announced.add(run_id)
-            self._arrived.emit(run_id)
-
     def _deliver(self, run_id: str) -> None:
-        # First, so that what arrives from here on is announced again.
-        self._announced.discard(run_id)
         run = self._runs.get(run_id)
         if run is None:
             return
+        run.bell.was_heard()  # first, so that it rings again for what arrives from here on
         if run.problem != run.feed.problem:
             run.problem = run.feed.problem
             self.problem_changed.emit(run_id, run.problem)

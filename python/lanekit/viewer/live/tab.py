@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
-from PyQt6.QtCore import QSize, Qt
+from PyQt6 import sip
+from PyQt6.QtCore import QObject, QSize, Qt
 from PyQt6.QtGui import QCloseEvent, QResizeEvent
 from PyQt6.QtWidgets import (
     QComboBox,
@@ -35,6 +35,25 @@ ROOM_FOR_ALL = 500
 """A tab that is less high has one plot instead of three."""
 MOST_CURVES = 16
 """How many agents are drawn at once; more would be neither told apart nor drawn in time."""
+
+
+class _Leaving(QObject):
+    """Leaves the controller for a tab, also for one that is destroyed without a word.
+
+    It belongs to the controller: what belongs to the tab has gone by then.
+    """
+
+    def __init__(self, tab: LiveTelemetryTab) -> None:
+        super().__init__(tab.controller)
+        self._tab: LiveTelemetryTab | None = tab
+
+    def unregister(self) -> None:
+        """Have the tab served no more. May be called twice."""
+        tab, self._tab = self._tab, None
+        if tab is not None:
+            tab.controller.unregister_tab(tab.run_id, tab)
+            if not sip.isdeleted(self):  # the controller may have gone first
+                self.deleteLater()
 
 
 class LiveTelemetryTab(QWidget):
@@ -70,9 +89,9 @@ class LiveTelemetryTab(QWidget):
         credit.resumed.connect(self._resumed)
         controller.problem_changed.connect(self._problem_changed)
         controller.run_completed.connect(self._run_completed)
-        # Whoever destroys a tab without a word of leave shall do no harm.
-        self.destroyed.connect(functools.partial(controller.unregister_tab, run_id, self))
         self._account = controller.register_tab(run_id, agent_id, self)
+        self._leaving = _Leaving(self)
+        self.destroyed.connect(self._leaving.unregister)
         self._history = controller.history(run_id)
         self.status.set_problem(controller.problem(run_id))
         self._run_completed(run_id)
@@ -112,7 +131,7 @@ class LiveTelemetryTab(QWidget):
         if not self._left:
             self._left = True
             self.regulator.stop()
-            self.controller.unregister_tab(self.run_id, self)
+            self._leaving.unregister()
 
     def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802 - Qt's name
         """Leave the run."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PyQt6.QtCore import QSize, Qt
 from PyQt6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QToolButton, QWidget
 
 from lanekit.viewer.appearance import appearance
+from lanekit.viewer.named_key import NamedButton
+from lanekit.viewer.replay.actions import ReplayActions
 from lanekit.viewer.replay.icons import icon
 from lanekit.viewer.replay.model import SPEEDS, ReplayModel
 from lanekit.viewer.replay.time_slider import TimeSlider
@@ -16,19 +16,18 @@ from lanekit.viewer.replay.time_slider import TimeSlider
 class ControlBar(QWidget):
     """Each button's tooltip tells its key; none of them takes the keyboard."""
 
-    def __init__(self, model: ReplayModel, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, model: ReplayModel, actions: ReplayActions, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._model = model
+        self._actions = actions
         self._icons: dict[QToolButton, str] = {}
-        self.first = self._button("first", "To the beginning (Home)", lambda: model.seek(0))
-        self.previous = self._button(
-            "previous", "One step back (Left; ten with Shift)", lambda: model.step_by(-1)
-        )
-        self.play = self._button("play", "Play or pause (Space)", model.toggle_play)
-        self.next = self._button(
-            "next", "One step on (Right; ten with Shift)", lambda: model.step_by(1)
-        )
-        self.last = self._button("last", "To the end (End)", lambda: model.seek(model.last))
+        self.first = self._button("first", "To the beginning (Home)")
+        self.previous = self._button("previous", "One step back (Left; ten with Shift)")
+        self.play = self._button("play", "Play or pause (Space)")
+        self.next = self._button("next", "One step on (Right; ten with Shift)")
+        self.last = self._button("last", "To the end (End)")
         self.slider = TimeSlider(self)
         self.slider.valueChanged.connect(self._seek)
         self.speed = QComboBox(self)
@@ -37,7 +36,7 @@ class ControlBar(QWidget):
         self.speed.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         for speed in SPEEDS:
             self.speed.addItem(f"{speed:g}×", speed)
-        self.speed.activated.connect(lambda index: model.set_speed(SPEEDS[index]))
+        self.speed.activated.connect(self._set_speed)
         self.loop = QCheckBox("Loop", self)
         self.loop.setToolTip("Begin again at the end (L)")
         self.loop.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -59,14 +58,14 @@ class ControlBar(QWidget):
         appearance().dark_changed.connect(self._paint_icons)
         self._follow()
 
-    def _button(self, name: str, tooltip: str, act: Callable[[], None]) -> QToolButton:
-        button = QToolButton(self)
+    def _button(self, name: str, tooltip: str) -> QToolButton:
+        button = NamedButton(name, self)
         button.setToolTip(tooltip)
         button.setAccessibleName(tooltip)
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         button.setIconSize(QSize(20, 20))
         button.setAutoRaise(True)
-        button.clicked.connect(lambda: act())
+        button.chosen.connect(self._actions.act)
         self._icons[button] = name
         return button
 
@@ -90,6 +89,9 @@ class ControlBar(QWidget):
         self.slider.setMaximum(max(1, self._model.last))
         self.slider.setValue(self._model.index)
         self.slider.blockSignals(False)
+
+    def _set_speed(self, index: int) -> None:
+        self._model.set_speed(SPEEDS[index])
 
     def _seek(self, index: int) -> None:
         if index != self._model.index:

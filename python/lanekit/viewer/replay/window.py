@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
+from lanekit.viewer.named_key import NamedKey
+from lanekit.viewer.replay.actions import KEYS, ReplayActions
 from lanekit.viewer.replay.choice_bar import ChoiceBar
 from lanekit.viewer.replay.control_bar import ControlBar
 from lanekit.viewer.replay.model import ReplayModel
@@ -21,7 +22,6 @@ NO_FRAMES = (
     "lanekit.slow.emit.step(..., frame=pixels) in a worker, or by playing yourself."
 )
 _EMPTY_SPARSE = "This episode has no frames. Others of this run have: they are marked in the list."
-_SHIFT_STEPS = 10
 _WORDS_HEIGHT = 150
 _NO_LIMIT = 16_777_215
 """Qt's own largest size."""
@@ -49,7 +49,8 @@ class ReplayWindow(OwnWindow):
         self.empty = EmptyState(self)
         self.numbers = NumberRow(("step", "reward", "return", "action", "time"), self)
         self.strip = RewardStrip(self)
-        self.controls = ControlBar(self.model, self)
+        self.deeds = ReplayActions(self.model)
+        self.controls = ControlBar(self.model, self.deeds, self)
         self.remarks = QLabel(self)
         self._lay_out()
         self._connect_signals()
@@ -98,24 +99,9 @@ class ReplayWindow(OwnWindow):
         self.strip.sought.connect(model.seek)
 
     def _add_shortcuts(self) -> None:
-        model = self.model
-        for keys, act in (
-            (("Space",), model.toggle_play),
-            (("Right", "."), lambda: model.step_by(1)),
-            (("Left", ","), lambda: model.step_by(-1)),
-            (("Shift+Right",), lambda: model.step_by(_SHIFT_STEPS)),
-            (("Shift+Left",), lambda: model.step_by(-_SHIFT_STEPS)),
-            (("Home",), lambda: model.seek(0)),
-            (("End",), lambda: model.seek(model.last)),
-            (("PgDown",), lambda: model.episode_by(1)),
-            (("PgUp",), lambda: model.episode_by(-1)),
-            (("+", "="), lambda: model.change_speed(1)),
-            (("-",), lambda: model.change_speed(-1)),
-            (("L",), lambda: model.set_loop(not model.loop)),
-            (("F5",), model.reload),
-        ):
+        for name, keys in KEYS:
             for key in keys:
-                QShortcut(QKeySequence(key), self).activated.connect(act)
+                NamedKey(key, name, self).pressed.connect(self.deeds.act)
 
     def _show_tape(self) -> None:
         self.strip.set_tape(self.model.tape)

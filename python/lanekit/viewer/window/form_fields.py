@@ -103,19 +103,19 @@ class Entry(QObject):
         if field.hint is bool:
             box = QCheckBox(parent)
             box.setChecked(field.default is True)
-            box.toggled.connect(lambda _: self.changed.emit())
+            box.toggled.connect(self.changed)
             return box
         if field.choices:
             combo = QComboBox(parent)
             for choice in field.choices:
                 combo.addItem(str(choice), choice)
             combo.setCurrentIndex(max(0, combo.findData(field.default)))
-            combo.currentIndexChanged.connect(lambda _: self.changed.emit())
+            combo.currentIndexChanged.connect(self.changed)
             return combo
         line = QLineEdit(parent)
         line.setText(as_text(field.default))
         line.setPlaceholderText("none" if field.may_be_none else _WORDS.get(field.hint, ""))
-        line.textChanged.connect(lambda _: self.changed.emit())
+        line.textChanged.connect(self.changed)
         return line
 
 

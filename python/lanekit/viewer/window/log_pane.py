@@ -39,12 +39,10 @@ class LogPane(QWidget):
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._lay_out()
-        self.following.toggled.connect(lambda on: self._scroll_down() if on else None)
+        self.following.toggled.connect(self._follow)
         bar = self.text.verticalScrollBar()
         assert bar is not None
-        bar.actionTriggered.connect(
-            lambda _: self.following.setChecked(bar.sliderPosition() >= bar.maximum())
-        )
+        bar.actionTriggered.connect(self._follow_if_at_the_end)
         appearance().dark_changed.connect(self._repaint)
 
     @property
@@ -112,6 +110,15 @@ class LogPane(QWidget):
         cursor.endEditBlock()
         if self.following.isChecked():
             self._scroll_down()
+
+    def _follow(self, on: bool) -> None:
+        if on:
+            self._scroll_down()
+
+    def _follow_if_at_the_end(self) -> None:
+        bar = self.text.verticalScrollBar()
+        if bar is not None:
+            self.following.setChecked(bar.sliderPosition() >= bar.maximum())
 
     def _scroll_down(self) -> None:
         bar = self.text.verticalScrollBar()

@@ -8,7 +8,7 @@ from PyQt6.QtGui import QCloseEvent
 from lanekit.errors import MissingExtra
 from lanekit.slow.local_daemon import StartedDaemon, start_if_absent
 from lanekit.viewer.window.background import Background
-from lanekit.viewer.window.cancel_question import ask_whether_to_cancel
+from lanekit.viewer.window.cancel_question import CancelQuestion
 from lanekit.viewer.window.commands import ON_RUNS
 from lanekit.viewer.window.daemon_access import DaemonAccess
 from lanekit.viewer.window.daemon_status import DaemonStatus
@@ -132,8 +132,23 @@ class MainWindow(WindowFrame):
         if name != "cancel":
             self.commands.send(name, rows)
             return
-        run_ids = [row.run_id for row in rows]
-        ask_whether_to_cancel(run_ids, lambda: self.commands.send(name, rows), self)
+        question = CancelQuestion(rows, self)
+        question.agreed.connect(self.commands.cancel)
+        question.open()
+
+    def control_as_told(self) -> None:
+        """Have done with the selected runs what the command that calls this is named after."""
+        command = self.sender()
+        assert command is not None
+        self.control(command.objectName())
+
+    def toggle_list(self) -> None:
+        """Show or hide the list of runs."""
+        self.list_dock.setVisible(not self.list_dock.isVisible())
+
+    def toggle_log(self) -> None:
+        """Show or hide the log."""
+        self.log_dock.setVisible(not self.log_dock.isVisible())
 
     def start_daemon(self) -> None:
         """Start a daemon on this machine."""

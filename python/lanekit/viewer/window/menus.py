@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
+from PyQt6.QtCore import QObject, pyqtSignal
 from PyQt6.QtGui import QAction, QActionGroup
 from PyQt6.QtWidgets import QMenu, QMenuBar
 
 from lanekit.viewer.window.commands import ON_RUNS
-from lanekit.viewer.window.theme import CHOICES
+from lanekit.viewer.window.theme import CHOICES, Choice, ThemeControl
 
 if TYPE_CHECKING:
     from lanekit.viewer.window.main_window import MainWindow
@@ -42,7 +42,7 @@ def add_menus(window: MainWindow) -> None:
         if title == "&View":
             _add_themes(window, menu)
     for name, function in _functions(window).items():
-        window.actions_by_name[name].triggered.connect(lambda _, call=function: call())
+        window.actions_by_name[name].triggered.connect(function)
 
 
 def _functions(window: MainWindow) -> dict[str, Callable[[], object]]:
@@ -56,22 +56,16 @@ def _functions(window: MainWindow) -> dict[str, Callable[[], object]]:
         "side_by_side": window.open_side_by_side,
         "replay": window.open_replay,
         "find": window.list.focus_search,
-        "tear_off": lambda: tabs.tear_off(tabs.currentIndex()),
-        "close_tab": lambda: tabs.close_at(tabs.currentIndex()),
-        "next_tab": lambda: _turn(window, 1),
-        "previous_tab": lambda: _turn(window, -1),
-        "show_list": lambda: window.list_dock.setVisible(not window.list_dock.isVisible()),
-        "show_log": lambda: window.log_dock.setVisible(not window.log_dock.isVisible()),
+        "tear_off": tabs.tear_off_current,
+        "close_tab": tabs.close_current,
+        "next_tab": tabs.show_next,
+        "previous_tab": tabs.show_previous,
+        "show_list": window.toggle_list,
+        "show_log": window.toggle_log,
         "start_daemon": window.start_daemon,
         "keys": window.show_keys,
     }
-    return found | {name: partial(window.control, name) for name in ON_RUNS}
-
-
-def _turn(window: MainWindow, by: int) -> None:
-    tabs = window.tabs
-    if tabs.count():
-        tabs.setCurrentIndex((tabs.currentIndex() + by) % tabs.count())
+    return found | dict.fromkeys(ON_RUNS, window.control_as_told)
 
 
 def _add_themes(window: MainWindow, menu: QMenu) -> None:
@@ -79,12 +73,28 @@ def _add_themes(window: MainWindow, menu: QMenu) -> None:
     assert isinstance(themes, QMenu)
     group = QActionGroup(window)
     for choice in CHOICES:
-        action = QAction(_THEMES[choice], window)
-        action.setObjectName(f"theme-{choice}")
-        action.setCheckable(True)
-        action.triggered.connect(lambda _, choice=choice: window.choose_theme(choice))
-        window.theme.changed.connect(
-            lambda action=action, choice=choice: action.setChecked(window.theme.choice == choice)
-        )
+        action = _ThemeAction(choice, window.theme, window)
+        action.chosen.connect(window.choose_theme)
         group.addAction(action)
         themes.addAction(action)
+
+
+class _ThemeAction(QAction):
+    """One of the themes; checked while it is the chosen one."""
+
+    chosen = pyqtSignal(str)
+
+    def __init__(self, choice: Choice, theme: ThemeControl, parent: QObject) -> None:
+        super().__init__(_THEMES[choice], parent)
+        self._choice = choice
+        self._theme = theme
+        self.setObjectName(f"theme-{choice}")
+        self.setCheckable(True)
+        self.triggered.connect(self._tell)
+        theme.changed.connect(self._follow)
+
+    def _tell(self) -> None:
+        self.chosen.emit(self._choice)
+
+    def _follow(self) -> None:
+        self.setChecked(self._theme.choice == self._choice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PyQt6.QtCore import QObject
+from PyQt6.QtGui import QAction
 from PyQt6.QtWidgets import QMenu
 
 from lanekit.slow.daemon_client import DaemonClient
@@ -58,7 +59,8 @@ class PageOpening(QObject):
             return Page(key, tab, tab.leave)
         grid = RunGrid(key.runs)
         page = Page(key, grid, grid.leave)
-        grid.emptied.connect(lambda: self._tabs.close_page(page))
+        grid.emptied.connect(page.tell_emptied)
+        page.emptied.connect(self._tabs.close_page)
         return page
 
     def _offer_agents(self, page: Page, menu: QMenu) -> None:
@@ -71,7 +73,13 @@ class PageOpening(QObject):
             agents = menu.addMenu("A tab for one agent")
             assert agents is not None
             for name in names:
-                agents.addAction(name, lambda name=name: self.open_numbers(run_id, name))
+                action = agents.addAction(name)
+                assert action is not None
+                action.setData(PageKey("numbers", (run_id,), name))
+            agents.triggered.connect(self._open_chosen)
+
+    def _open_chosen(self, action: QAction) -> None:
+        self.open(action.data())
 
     def _unsubscribe_from_unseen(self) -> None:
         seen = {page.key.runs[0] for page in self._tabs.pages if page.key.kind == "numbers"}

@@ -67,6 +67,9 @@ class PageKey:
 class Page(QWidget):
     """A tab's content, which can move to a window of its own."""
 
+    emptied = pyqtSignal(object)
+    """It has nothing to show any more; carries the page."""
+
     def __init__(self, key: PageKey, content: QWidget, leave: Callable[[], None]) -> None:
         """`leave` ends what the content reads; called once, when the page is closed."""
         super().__init__()
@@ -84,6 +87,10 @@ class Page(QWidget):
         if self._leave is not None:
             leave, self._leave = self._leave, None
             leave()
+
+    def tell_emptied(self) -> None:
+        """Say that there is nothing left to show."""
+        self.emptied.emit(self)
 
 
 def picture_page(key: PageKey) -> Page:
@@ -150,7 +157,7 @@ class _Cell(QFrame):
         close = QToolButton(self)
         close.setText("✕")
         close.setToolTip("Take it out of the grid")
-        close.clicked.connect(lambda: self.closed.emit(self))
+        close.clicked.connect(self._close)
         top = QHBoxLayout()
         top.setContentsMargins(8, 2, 2, 2)
         top.addWidget(name, 1)
@@ -160,3 +167,6 @@ class _Cell(QFrame):
         layout.setSpacing(0)
         layout.addLayout(top)
         layout.addWidget(self.tab, 1)
+
+    def _close(self) -> None:
+        self.closed.emit(self)

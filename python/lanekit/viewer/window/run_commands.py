@@ -32,6 +32,10 @@ class RunCommands(QObject):
         for first in range(min(MOST_THREADS, len(able))):
             self._send(name, able[first::MOST_THREADS])
 
+    def cancel(self, rows: Sequence[RunRow]) -> None:
+        """Ask for the end of runs, by force if need be."""
+        self.send("cancel", rows)
+
     def _send(self, name: str, run_ids: Sequence[str]) -> None:
         self._background.ask(
             lambda client: carry_out(client, name, run_ids),

@@ -121,15 +121,13 @@ class RunListPanel(QWidget):
         self.count.setObjectName("quiet")
         self._selected: list[str] = []
         self._lay_out()
-        self._searching = self._timer(SEARCH_MS, lambda: model.search(self.search.text()), True)
+        self._searching = self._timer(SEARCH_MS, self._search, True)
         self._timer(AGE_MS, model.repaint_all, False).start()
-        self.search.textChanged.connect(lambda _: self._searching.start())
+        self.search.textChanged.connect(self._search_soon)
         self.search.returnPressed.connect(self._go_to_first)
         self.archived.toggled.connect(model.show_archived)
         self.table.opened.connect(self.opened)
-        self.table.customContextMenuRequested.connect(
-            lambda at: self.menu_requested.emit(self.table.mapToGlobal(at))
-        )
+        self.table.customContextMenuRequested.connect(self._ask_for_menu)
         selection = self.table.selectionModel()
         assert selection is not None
         selection.selectionChanged.connect(self._take_selection)
@@ -197,9 +195,18 @@ class RunListPanel(QWidget):
         if place is not None:
             self.table.scrollTo(self.model.index(place, 0))
 
+    def _search_soon(self) -> None:
+        self._searching.start()
+
+    def _search(self) -> None:
+        self.model.search(self.search.text())
+
+    def _ask_for_menu(self, at: QPoint) -> None:
+        self.menu_requested.emit(self.table.mapToGlobal(at))
+
     def _go_to_first(self) -> None:
         self._searching.stop()
-        self.model.search(self.search.text())
+        self._search()
         if self.model.rowCount():
             self.select(self.model.shown(0).run_id)
             self.table.setFocus()

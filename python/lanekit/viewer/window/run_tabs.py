@@ -56,7 +56,9 @@ class RunTabs(QTabWidget):
         self.setTabToolTip(place, f"{page.key.title}\nDouble-click: a window of its own")
         bar = self.tabBar()
         assert bar is not None
-        bar.setTabButton(place, QTabBar.ButtonPosition.RightSide, self._close_button(page))
+        button = _CloseButton(page, self)
+        button.chosen.connect(self.close_page)
+        bar.setTabButton(place, QTabBar.ButtonPosition.RightSide, button)
         self.setCurrentIndex(place)
         page.setFocus()
         self.pages_changed.emit()
@@ -75,6 +77,26 @@ class RunTabs(QTabWidget):
         page = self.widget(place)
         if isinstance(page, Page):
             self.close_page(page)
+
+    def tear_off_current(self) -> None:
+        """Give the tab in front a window of its own."""
+        self.tear_off(self.currentIndex())
+
+    def close_current(self) -> None:
+        """Close the tab in front."""
+        self.close_at(self.currentIndex())
+
+    def show_next(self) -> None:
+        """Bring the tab on the right to the front; after the last comes the first."""
+        self._turn(1)
+
+    def show_previous(self) -> None:
+        """Bring the tab on the left to the front."""
+        self._turn(-1)
+
+    def _turn(self, by: int) -> None:
+        if self.count():
+            self.setCurrentIndex((self.currentIndex() + by) % self.count())
 
     def close_page(self, page: Page) -> None:
         """Close a page, here or in its window; what it read is let go."""
@@ -100,22 +122,13 @@ class RunTabs(QTabWidget):
         size = page.size()
         self.removeTab(place)
         window = TornOffWindow(page)
-        window.returned.connect(lambda: self._take_back(page))
+        window.returned.connect(self._take_back)
         self._windows[page.key] = window
         window.resize(size)
         window.move(self.mapToGlobal(QPoint(40, 40)))
         window.show()
         page.setFocus()
         self.pages_changed.emit()
-
-    def _close_button(self, page: Page) -> QToolButton:
-        button = QToolButton(self)
-        button.setObjectName("close")
-        button.setText("✕")
-        button.setToolTip("Close")
-        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        button.clicked.connect(lambda: self.close_page(page))
-        return button
 
     def _take_back(self, page: Page) -> None:
         window = self._windows.pop(page.key, None)
@@ -128,26 +141,77 @@ class RunTabs(QTabWidget):
         place = -1 if bar is None else bar.tabAt(at)
         if bar is None or place < 0:
             return
-        menu = QMenu(self)
-        menu.addAction("Into a window of its own", lambda: self.tear_off(place))
-        self.menu_opening.emit(self.widget(place), menu)
+        page = self.widget(place)
+        if not isinstance(page, Page):
+            return
+        menu = _TabMenu(page, self)
+        menu.tear_off.connect(self._tear_off_page)
+        menu.close_this.connect(self.close_page)
+        menu.close_others.connect(self._close_others)
+        menu.addAction("Into a window of its own", menu.tell_tear_off)
+        self.menu_opening.emit(page, menu)
         menu.addSeparator()
-        menu.addAction("Close", lambda: self.close_at(place))
-        menu.addAction("Close the others", lambda: self._close_others(place))
+        menu.addAction("Close", menu.tell_close_this)
+        menu.addAction("Close the others", menu.tell_close_others)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(bar.mapToGlobal(at))
 
-    def _close_others(self, place: int) -> None:
-        kept = self.widget(place)
+    def _tear_off_page(self, page: Page) -> None:
+        self.tear_off(self.indexOf(page))
+
+    def _close_others(self, kept: Page) -> None:
         for page in [self.widget(i) for i in range(self.count())]:
             if page is not kept and isinstance(page, Page):
                 self.close_page(page)
 
 
+class _CloseButton(QToolButton):
+    """Closes a page; it knows which, wherever its tab is moved to."""
+
+    chosen = pyqtSignal(object)
+
+    def __init__(self, page: Page, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._page = page
+        self.setObjectName("close")
+        self.setText("✕")
+        self.setToolTip("Close")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.clicked.connect(self._tell)
+
+    def _tell(self) -> None:
+        self.chosen.emit(self._page)
+
+
+class _TabMenu(QMenu):
+    """What can be done with one page, also if its tab has another place by then."""
+
+    tear_off = pyqtSignal(object)
+    close_this = pyqtSignal(object)
+    close_others = pyqtSignal(object)
+
+    def __init__(self, page: Page, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._page = page
+
+    def tell_tear_off(self) -> None:
+        """Have the page put into a window of its own."""
+        self.tear_off.emit(self._page)
+
+    def tell_close_this(self) -> None:
+        """Have the page closed."""
+        self.close_this.emit(self._page)
+
+    def tell_close_others(self) -> None:
+        """Have all others closed."""
+        self.close_others.emit(self._page)
+
+
 class TornOffWindow(QWidget):
     """Holds one page. Closing it brings the page back into the main window."""
 
-    returned = pyqtSignal()
+    returned = pyqtSignal(object)
+    """Carries the page."""
 
     def __init__(self, page: Page) -> None:
         super().__init__(None, Qt.WindowType.Window)
@@ -167,7 +231,7 @@ class TornOffWindow(QWidget):
 
     def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802 - Qt's name
         """Give the page back."""
-        self.returned.emit()
+        self.returned.emit(self.page)
         super().closeEvent(event)
 
 

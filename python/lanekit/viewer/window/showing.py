@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QTimer
+from PyQt6.QtCore import QEvent, QTimer
 
 from lanekit.viewer.application import make_application, quitting_on_signals
 from lanekit.viewer.window.daemon_access import DaemonAccess
@@ -20,7 +20,8 @@ def show_main_window(access: DaemonAccess, *, seconds: float | None = None) -> i
             QTimer.singleShot(round(seconds * 1000), application.quit)
         application.exec()
         window.close()
-        # While there is an application: Qt wants its windows gone before it goes.
+        # While there is an application: Qt wants its windows gone before it goes. Outside of its
+        # loop it takes them away only when it is told to.
         window.deleteLater()
-        application.processEvents()
+        application.sendPostedEvents(window, QEvent.Type.DeferredDelete.value)
     return 0

@@ -1,0 +1,1 @@
+"""Rerun: what sends it frames, in an environment of its own."""

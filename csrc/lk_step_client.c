@@ -1,0 +1,338 @@
+/*
+ * lk_step_client.c: the trainer's end of the step lane.
+ *
+ * Labels: [W1] [W2] of lk_wait.h for the two sequences, [T1] of lk_step.h for the client's place,
+ * [S2] of lk_segment.c for the segment's end.
+ *
+ * Who writes: actions, seeds, reset flags and action_seq; what happens if either side dies is told
+ * in lk_step_server.c. A client that dies leaves its place marked; the next one sees that its
+ * process is gone, takes the place over, and begins once the exchanges that the dead one had sent
+ * are completed.
+ */
+#include "lk_cmd.h"
+#include "lk_guard.h"
+#include "lk_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lk_step_client {
+    struct lk_guard guard;
+    lk_segment *segment;
+    struct lk_step_header *header;
+    struct lk_step_regions regions;
+    uint64_t sent;     /* action_seq, from private memory */
+    uint64_t received; /* exchanges whose results the caller has */
+    uint64_t identity; /* how our place is marked */
+    struct lk_spin spin;
+    struct lk_segment_header owner;
+    struct lk_step_geometry geometry;
+    lk_cmd *commands;
+};
+
+/* --- attaching -------------------------------------------------------------------------------- */
+
+static int open_segment(lk_step_client *client, const char *name, size_t name_size) {
+    struct lk_segment_request request = {
+        .kind = LK_KIND_STEP,
+        .magic = LK_MAGIC_STEP,
+        .run_id = name,
+        .run_id_size = name_size,
+    };
+    int status = lk_segment_attach(&client->segment, &request, &client->owner);
+    if (status != LK_OK) {
+        return status;
+    }
+    client->header = lk_segment_base(client->segment);
+    memcpy(&client->geometry, &client->header->geometry, sizeof client->geometry);
+    status = lk_step_check(&client->geometry, client->owner.total_size);
+    if (status == LK_OK && lk_segment_damaged(client->segment)) {
+        status = LK_E_TRUNCATED;
+    }
+    return status;
+}
+
+static int take_place(lk_step_client *client) {
+    struct lk_process self;
+    int status = lk_process_self(&self);
+    if (status != LK_OK) {
+        return status;
+    }
+    client->identity = lk_process_word(&self);
+    _Atomic uint64_t *place = &client->header->client;
+    /* relaxed: the exchange below decides */
+    uint64_t holder = atomic_load_explicit(place, memory_order_relaxed);
+    if (holder != 0 && lk_process_word_liveness(holder) != LK_DEAD) {
+        return LK_E_TAKEN;
+    }
+    /* [T1] acquire: pairs with the release in leave_place. What the client before us wrote without
+     * sending it is older than what we write. If two want the place, one exchange succeeds. */
+    bool ours = atomic_compare_exchange_strong_explicit(place, &holder, client->identity,
+                                                        memory_order_acquire, memory_order_relaxed);
+    return ours ? LK_OK : LK_E_TAKEN;
+}
+
+static void leave_place(lk_step_client *client) {
+    uint64_t ours = client->identity;
+    /* [T1] release: pairs with the acquire in take_place of the next client. Only if it is still
+     * ours: to a client of another pid namespace we look dead, and it may have taken the place. */
+    atomic_compare_exchange_strong_explicit(&client->header->client, &ours, 0, memory_order_release,
+                                            memory_order_relaxed);
+}
+
+/* Begin where the client before us stopped. */
+static int join(lk_step_client *client) {
+    struct lk_step_header *header = client->header;
+    /* [W1] acquire: pairs with the release in lk_announce of the server; what it wrote for its last
+     * exchange is visible, and we may write where it has read. */
+    uint64_t completed = atomic_load_explicit(&header->frame_seq, memory_order_acquire);
+    /* relaxed: [T1] has shown us what the client before us did, and nobody else raises it */
+    uint64_t sent = atomic_load_explicit(&header->action_seq, memory_order_relaxed);
+    if (sent != completed) {
+        return sent - completed <= client->geometry.halves ? LK_E_NOT_READY : LK_E_CORRUPT;
+    }
+    client->sent = sent;
+    client->received = sent;
+    memset(client->regions.resets, LK_RESET_NO, client->geometry.num_envs);
+    return LK_OK;
+}
+
+static int server_gone(void *context) {
+    const lk_step_client *client = context;
+    return lk_segment_invalidated(client->segment) || lk_segment_owner(&client->owner) == LK_DEAD;
+}
+
+static int open_commands(lk_step_client *client) {
+    const struct lk_step_geometry *geometry = &client->geometry;
+    if (geometry->cmd_ring_size == 0) {
+        return LK_OK;
+    }
+    struct lk_cmd_peer peer = {.gone = server_gone, .context = client};
+    return lk_cmd_open(&client->commands, client->segment, geometry->cmd_c2s_offset,
+                       geometry->cmd_s2c_offset, geometry->cmd_ring_size, &peer);
+}
+
+static int settle(lk_step_client *client) {
+    lk_step_find_regions(client->header, &client->geometry, &client->regions);
+    int status = server_gone(client) ? LK_E_PEER_LOST : take_place(client);
+    if (status != LK_OK) {
+        return status;
+    }
+    status = join(client);
+    if (status == LK_OK) {
+        status = open_commands(client);
+    }
+    if (status != LK_OK) {
+        leave_place(client);
+    }
+    return status;
+}
+
+int lk_step_attach(lk_step_client **out, const char *name, size_t name_size) {
+    *out = NULL;
+    if (name_size == 0) {
+        return LK_E_INVALID;
+    }
+    lk_step_client *client = calloc(1, sizeof *client);
+    if (client == NULL) {
+        return LK_E_SYSTEM;
+    }
+    client->spin = LK_STEP_SPIN_START;
+    int status = open_segment(client, name, name_size);
+    if (status == LK_OK) {
+        status = settle(client);
+    }
+    if (status != LK_OK) {
+        if (client->segment != NULL) {
+            lk_segment_release(client->segment);
+        }
+        free(client);
+        return status;
+    }
+    lk_guard_init(&client->guard);
+    *out = client;
+    return LK_OK;
+}
+
+/* --- exchanges -------------------------------------------------------------------------------- */
+
+static int leave(lk_step_client *client, int result) {
+    if (lk_segment_damaged(client->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit(&client->guard);
+    return result;
+}
+
+static int send(lk_step_client *client, uint32_t request, struct lk_step_exchange *out) {
+    struct lk_step_header *header = client->header;
+    if (request > LK_STEP_RESET) {
+        return LK_E_INVALID;
+    }
+    if (client->sent - client->received >= client->geometry.halves) {
+        return LK_E_OUT_OF_TURN;
+    }
+    if (lk_segment_invalidated(client->segment)) {
+        return LK_E_PEER_LOST;
+    }
+    *out = lk_step_exchange_of(&client->geometry, client->sent + 1);
+    out->request = request;
+    header->requests[out->half] = request;
+    client->sent = out->number;
+    lk_streaming_fence(); /* the caller may have written past the caches */
+    lk_announce(&header->action_seq, &header->action_wake_at, out->number);
+    return LK_OK;
+}
+
+/* 1 when the oldest exchange under way is completed, 0 when not. */
+static int look(lk_step_client *client, uint64_t completed, struct lk_step_exchange *out) {
+    if (completed == client->received) {
+        return 0;
+    }
+    if (completed - client->received > client->sent - client->received) {
+        return LK_E_CORRUPT;
+    }
+    client->received++;
+    *out = lk_step_exchange_of(&client->geometry, client->received);
+    out->request = client->header->requests[out->half];
+    return 1;
+}
+
+static int receive(lk_step_client *client, uint64_t deadline_ns, int strategy,
+                   struct lk_step_exchange *out) {
+    struct lk_step_header *header = client->header;
+    if (client->sent == client->received) {
+        return LK_E_OUT_OF_TURN;
+    }
+    bool gone = false;
+    for (;;) {
+        uint64_t until_ns = gone ? 0 : lk_step_slice(deadline_ns);
+        uint64_t completed =
+            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, client->received, until_ns,
+                           &client->spin, (enum lk_wait_strategy)strategy);
+        int found = look(client, completed, out);
+        if (found != 0) {
+            return found;
+        }
+        if (gone) {
+            return LK_E_PEER_LOST;
+        }
+        if (lk_segment_damaged(client->segment)) {
+            return LK_E_TRUNCATED;
+        }
+        gone = server_gone(client); /* one more look: it may have committed just before it went */
+        if (!gone && lk_clock_ns() >= deadline_ns) {
+            return 0;
+        }
+    }
+}
+
+int lk_step_send(lk_step_client *client, uint32_t request, struct lk_step_exchange *out) {
+    int status = lk_guard_enter(&client->guard);
+    return status == LK_OK ? leave(client, send(client, request, out)) : status;
+}
+
+int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
+                    struct lk_step_exchange *out) {
+    int status = lk_guard_enter(&client->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    return leave(client, receive(client, lk_step_deadline(timeout_ns), strategy, out));
+}
+
+int lk_step_step(lk_step_client *client, uint64_t timeout_ns, int strategy) {
+    struct lk_step_exchange exchange;
+    int status = lk_guard_enter(&client->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    status =
+        client->geometry.halves == 1 ? send(client, LK_STEP_STEP, &exchange) : LK_E_OUT_OF_TURN;
+    if (status == LK_OK) {
+        status = receive(client, lk_step_deadline(timeout_ns), strategy, &exchange);
+    }
+    return leave(client, status);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+int lk_step_client_config(lk_step_client *client, struct lk_step_config *out) {
+    int status = lk_guard_enter_lightly(&client->guard);
+    if (status == LK_OK) {
+        lk_step_config_of(&client->geometry, out);
+        lk_guard_exit(&client->guard);
+    }
+    return status;
+}
+
+int lk_step_client_regions(lk_step_client *client, lk_segment **segment,
+                           struct lk_step_regions *out) {
+    int status = lk_guard_enter(&client->guard);
+    if (status == LK_OK) {
+        lk_segment_retain(client->segment);
+        *segment = client->segment;
+        *out = client->regions;
+        lk_guard_exit(&client->guard);
+    }
+    return status;
+}
+
+int lk_step_client_state(lk_step_client *client, struct lk_step_state *out) {
+    int status = lk_guard_enter_lightly(&client->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_step_tell_state(client->header, out);
+    out->sent = client->sent;
+    return leave(client, LK_OK);
+}
+
+int lk_step_under_way(lk_step_client *client) {
+    int status = lk_guard_enter_lightly(&client->guard);
+    return status == LK_OK ? leave(client, (int)(client->sent - client->received)) : status;
+}
+
+int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
+    int status = lk_guard_enter_lightly(&client->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    size_t size = 0;
+    if (lk_segment_invalidated(client->segment)) { /* [S2]: the reason was written before */
+        size = client->header->failure_size;
+        size = size < LK_STEP_FAILURE_MAX ? size : LK_STEP_FAILURE_MAX;
+        size = size < out_size ? size : out_size;
+        memcpy(out, client->header->failure, size);
+    }
+    return leave(client, (int)size);
+}
+
+lk_cmd *lk_step_client_commands(lk_step_client *client) {
+    return client->commands;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+int lk_step_client_close(lk_step_client *client) {
+    if (lk_guard_close(&client->guard)) {
+        if (client->commands != NULL) {
+            lk_cmd_close(client->commands);
+        }
+        if (!lk_guard_forked(&client->guard)) {
+            leave_place(client);
+        }
+        lk_segment_release(client->segment);
+        client->segment = NULL;
+        client->header = NULL;
+    }
+    return LK_OK;
+}
+
+void lk_step_client_free(lk_step_client *client) {
+    if (client != NULL) {
+        lk_step_client_close(client);
+        lk_cmd_free(client->commands);
+        free(client);
+    }
+}

@@ -1,0 +1,320 @@
+/*
+ * lk_step_server.c: the engine's end of the step lane.
+ *
+ * Labels: [W1] [W2] of lk_wait.h for the two sequences, [T1] of lk_step.h for the client's place,
+ * [S1] [S2] of lk_segment.c for the segment's beginning and end.
+ *
+ * Who writes: the server everything but the actions, seeds, action_seq and the client's place; the
+ * reset flags it only clears. Who reads: one client.
+ * If the server dies inside a step, frame_seq still names the exchange before: the client never
+ * takes half-written observations for a step. If the client dies while it writes actions,
+ * action_seq still names the exchange before: they are never stepped.
+ * Lossy: nothing. An exchange that was sent is stepped once, also when its client is gone.
+ */
+#include "lk_cmd.h"
+#include "lk_guard.h"
+#include "lk_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lk_step_server {
+    struct lk_guard guard;
+    bool serving; /* an exchange is to be committed */
+    lk_segment *segment;
+    struct lk_step_header *header;
+    struct lk_step_regions regions;
+    uint64_t completed; /* frame_seq, from private memory: nobody else may move it for us */
+    uint64_t client;    /* the one that was last seen in the place */
+    uint64_t heartbeat_ns;
+    struct lk_spin spin;
+    struct lk_step_geometry geometry;
+    struct lk_segment_id id;
+    lk_cmd *commands;
+};
+
+/* --- creation --------------------------------------------------------------------------------- */
+
+static int client_gone(void *context) {
+    const struct lk_step_header *header = context;
+    /* relaxed: only whether that process lives is asked. Nobody there: one may come. */
+    uint64_t client = atomic_load_explicit(&header->client, memory_order_relaxed);
+    return client != 0 && lk_process_word_liveness(client) == LK_DEAD;
+}
+
+static int fill(lk_step_server *server, const char *info_names, const char *description) {
+    const struct lk_step_geometry *geometry = &server->geometry;
+    struct lk_step_header *header = lk_segment_base(server->segment);
+    uint8_t *base = (uint8_t *)header;
+    server->header = header;
+    header->geometry = *geometry;
+    lk_step_find_regions(base, geometry, &server->regions);
+    if (geometry->info_count != 0) {
+        memcpy(base + geometry->info_names_offset, info_names,
+               (size_t)geometry->info_count * LK_STEP_INFO_NAME);
+    }
+    if (geometry->description_size != 0) {
+        memcpy(base + geometry->description_offset, description, geometry->description_size);
+    }
+    if (geometry->cmd_ring_size == 0) {
+        return LK_OK;
+    }
+    struct lk_cmd_peer peer = {.gone = client_gone, .context = header};
+    return lk_cmd_open(&server->commands, server->segment, geometry->cmd_s2c_offset,
+                       geometry->cmd_c2s_offset, geometry->cmd_ring_size, &peer);
+}
+
+static int open_segment(lk_step_server *server, const struct lk_segment_request *request,
+                        const char *info_names, const char *description) {
+    int status;
+    do {
+        status = lk_segment_create(&server->segment, request);
+        if (status != LK_OK) {
+            return status;
+        }
+        status = fill(server, info_names, description);
+        if (status == LK_OK) {
+            status = lk_segment_make_ready(server->segment);
+        }
+        if (status != LK_OK) {
+            /* Its name was removed while we built it: nobody can find this one. */
+            lk_cmd_free(server->commands);
+            server->commands = NULL;
+            lk_segment_release(server->segment);
+        }
+    } while (status == LK_E_NOT_READY);
+    return status;
+}
+
+static bool names_end(const struct lk_step_config *config, const char *info_names) {
+    for (uint32_t i = 0; i < config->info_count; i++) {
+        if (memchr(info_names + (size_t)i * LK_STEP_INFO_NAME, 0, LK_STEP_INFO_NAME) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int lk_step_create(lk_step_server **out, const char *name, size_t name_size,
+                   const struct lk_step_config *config, const char *info_names,
+                   const char *description) {
+    *out = NULL;
+    struct lk_segment_request request = {
+        .kind = LK_KIND_STEP,
+        .magic = LK_MAGIC_STEP,
+        .run_id = name,
+        .run_id_size = name_size,
+    };
+    lk_step_server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        return LK_E_SYSTEM;
+    }
+    int status = lk_step_plan(config, &server->geometry, &request.total_size);
+    if (status == LK_OK && !names_end(config, info_names)) {
+        status = LK_E_INVALID;
+    }
+    if (status == LK_OK) {
+        status = open_segment(server, &request, info_names, description);
+    }
+    if (status != LK_OK) {
+        free(server);
+        return status;
+    }
+    server->id = *lk_segment_identity(server->segment);
+    server->spin = LK_STEP_SPIN_START;
+    lk_guard_init(&server->guard);
+    *out = server;
+    return LK_OK;
+}
+
+/* --- exchanges -------------------------------------------------------------------------------- */
+
+static int enter(lk_step_server *server) {
+    int status = lk_guard_enter(&server->guard);
+    if (status == LK_OK && lk_segment_invalidated(server->segment)) {
+        lk_guard_exit(&server->guard);
+        return LK_E_INVALIDATED; /* we left, or another process took us for dead */
+    }
+    return status;
+}
+
+static int leave(lk_step_server *server, int result) {
+    if (lk_segment_damaged(server->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit(&server->guard);
+    return result;
+}
+
+static void beat(lk_step_server *server, uint64_t now) {
+    if (now - server->heartbeat_ns >= LK_HEARTBEAT_NS) {
+        server->heartbeat_ns = now;
+        atomic_store_explicit(&server->header->segment.heartbeat_ns, now, memory_order_relaxed);
+    }
+}
+
+/* Whether the client that we knew has died since; once for each. */
+static bool lost_client(lk_step_server *server) {
+    /* relaxed: only whether that process lives is asked; what it did is read behind action_seq */
+    uint64_t client = atomic_load_explicit(&server->header->client, memory_order_relaxed);
+    if (client != 0 && lk_process_word_liveness(client) == LK_DEAD) {
+        bool news = client != server->client;
+        server->client = client;
+        return news;
+    }
+    return false;
+}
+
+/* 1 when an exchange is there, 0 when not. */
+static int look(lk_step_server *server, uint64_t sent, struct lk_step_exchange *out) {
+    if (sent == server->completed) {
+        return 0;
+    }
+    if (sent - server->completed > server->geometry.halves) {
+        return LK_E_CORRUPT;
+    }
+    *out = lk_step_exchange_of(&server->geometry, server->completed + 1);
+    out->request = server->header->requests[out->half];
+    if (out->request > LK_STEP_RESET) {
+        return LK_E_CORRUPT;
+    }
+    server->serving = true;
+    return 1;
+}
+
+static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strategy,
+                        struct lk_step_exchange *out) {
+    struct lk_step_header *header = server->header;
+    bool lost = false;
+    for (;;) {
+        uint64_t until_ns = lost ? 0 : lk_step_slice(deadline_ns);
+        uint64_t sent =
+            lk_wait_beyond(&header->action_seq, &header->action_wake_at, server->completed,
+                           until_ns, &server->spin, (enum lk_wait_strategy)strategy);
+        int found = look(server, sent, out);
+        if (found != 0) {
+            return found;
+        }
+        if (lost) {
+            return LK_E_PEER_LOST;
+        }
+        uint64_t now = lk_clock_ns();
+        beat(server, now);
+        if (lk_segment_damaged(server->segment)) {
+            return LK_E_TRUNCATED;
+        }
+        if (lk_segment_invalidated(server->segment)) {
+            return LK_E_INVALIDATED;
+        }
+        lost = lost_client(server); /* one more look: it may have sent just before it died */
+        if (!lost && now >= deadline_ns) {
+            return 0;
+        }
+    }
+}
+
+int lk_step_wait_actions(lk_step_server *server, uint64_t timeout_ns, int strategy,
+                         struct lk_step_exchange *out) {
+    int status = enter(server);
+    if (status != LK_OK) {
+        return status;
+    }
+    if (server->serving) {
+        return leave(server, LK_E_OUT_OF_TURN);
+    }
+    return leave(server, wait_actions(server, lk_step_deadline(timeout_ns), strategy, out));
+}
+
+int lk_step_commit(lk_step_server *server) {
+    int status = enter(server);
+    if (status != LK_OK) {
+        return status;
+    }
+    if (!server->serving) {
+        return leave(server, LK_E_OUT_OF_TURN);
+    }
+    struct lk_step_header *header = server->header;
+    struct lk_step_exchange done = lk_step_exchange_of(&server->geometry, server->completed + 1);
+    memset(server->regions.resets + done.first_env, LK_RESET_NO, done.env_count);
+    server->serving = false;
+    server->completed = done.number;
+    beat(server, lk_clock_ns());
+    lk_streaming_fence(); /* the engine may have written past the caches */
+    lk_announce(&header->frame_seq, &header->frame_wake_at, done.number);
+    return leave(server, LK_OK);
+}
+
+int lk_step_server_regions(lk_step_server *server, lk_segment **segment,
+                           struct lk_step_regions *out) {
+    int status = lk_guard_enter(&server->guard);
+    if (status == LK_OK) {
+        lk_segment_retain(server->segment);
+        *segment = server->segment;
+        *out = server->regions;
+        lk_guard_exit(&server->guard);
+    }
+    return status;
+}
+
+int lk_step_server_state(lk_step_server *server, struct lk_step_state *out) {
+    int status = lk_guard_enter_lightly(&server->guard);
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_step_tell_state(server->header, out);
+    out->completed = server->completed;
+    return leave(server, LK_OK);
+}
+
+lk_cmd *lk_step_server_commands(lk_step_server *server) {
+    return server->commands;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void say_goodbye(lk_step_server *server) {
+    lk_segment_invalidate(server->segment);
+    lk_futex_wake_all(&server->header->frame_seq);
+    lk_futex_wake_all(&server->header->action_seq);
+}
+
+int lk_step_fail(lk_step_server *server, const char *reason, size_t reason_size) {
+    int status = enter(server);
+    if (status != LK_OK) {
+        return status;
+    }
+    size_t kept = reason_size < LK_STEP_FAILURE_MAX ? reason_size : LK_STEP_FAILURE_MAX;
+    memcpy(server->header->failure, reason, kept);
+    server->header->failure_size = (uint32_t)kept;
+    say_goodbye(server); /* [S2] hands the reason over */
+    return leave(server, LK_OK);
+}
+
+int lk_step_server_close(lk_step_server *server) {
+    if (lk_guard_close(&server->guard)) {
+        if (server->commands != NULL) {
+            lk_cmd_close(server->commands);
+        }
+        /* A forked child lets go of its own mapping only: the segment is its parent's. */
+        if (!lk_guard_forked(&server->guard)) {
+            lk_segment_disown(server->segment);
+            say_goodbye(server);
+        }
+        lk_segment_release(server->segment);
+        server->segment = NULL;
+        server->header = NULL;
+    }
+    return LK_OK;
+}
+
+int lk_step_server_unlink(lk_step_server *server) {
+    return lk_guard_forked(&server->guard) ? LK_E_FORKED : lk_segment_unlink(&server->id);
+}
+
+void lk_step_server_free(lk_step_server *server) {
+    if (server != NULL) {
+        lk_step_server_close(server);
+        lk_cmd_free(server->commands);
+        free(server);
+    }
+}

@@ -1,0 +1,39 @@
+"""A server that runs beside a test, and patience."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from lanekit.command import CommandServer
+
+A_MINUTE = 60.0
+
+
+class Pumped:
+    """A server that is pumped in a thread of its own, as a simulation would."""
+
+    def __init__(self, server: CommandServer) -> None:
+        self.server = server
+        self._stop = False
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop:
+            self.server.pump(timeout=0.02)
+
+    def __enter__(self) -> CommandServer:
+        self._thread.start()
+        return self.server
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        self._thread.join()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + A_MINUTE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

@@ -1,0 +1,39 @@
+"""An engine in a thread, whose insides a test can look at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from lanekit.engine import Engine
+
+A_MINUTE = 60.0
+
+
+class Served:
+    """An engine that serves in a thread of this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.simulation = engine.simulation
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self.engine.serve()
+        except BaseException as error:
+            self.error = error
+        finally:
+            # Where it was made: OpenGL's things belong to a thread.
+            self.engine.pictures.close()
+
+    def end(self) -> None:
+        self.engine.stop()
+        self._thread.join(A_MINUTE)
+        assert not self._thread.is_alive()
+        self.engine.close()
+
+
+Serve = Callable[..., Served]

@@ -1,0 +1,182 @@
+"""The engines in examples/, built as a user would build them and stepped from Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import lanekit
+from lanekit import StepClient, segment_name
+from lanekit.segments import segment_path
+
+ENVS = 37
+Floats = npt.NDArray[np.float32]
+
+pytestmark = pytest.mark.once
+
+
+def run(*command: str | Path) -> None:
+    # The scripts of this environment (cmake, ninja) come first, as in an activated one.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env={**os.environ, "PATH": path},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def examples(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library installed somewhere, and the examples built against what was installed."""
+    library, prefix, build = (tmp_path_factory.mktemp(name) for name in ("lib", "prefix", "build"))
+    run("cmake", "-S", root, "-B", library, "-DBUILD_TESTING=OFF")
+    run("cmake", "--build", library)
+    run("cmake", "--install", library, "--prefix", prefix)
+    warnings = ("-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_CXX_FLAGS=-Werror")
+    run(
+        *("cmake", "-S", root / "examples", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *warnings)
+    )
+    run("cmake", "--build", build)
+    return build
+
+
+@pytest.fixture(scope="module")
+def root() -> Path:
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def lane() -> Iterator[str]:
+    name = f"example-{uuid.uuid4().hex}"
+    yield name
+    segment_path(segment_name("step", name)).unlink(missing_ok=True)
+
+
+@pytest.fixture(params=["engine", "engine_cpp"])
+def engine(request: Any, examples: Path, lane: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([examples / request.param, lane, str(ENVS)]) as process:
+        yield process
+        process.kill()
+
+
+class Masses:
+    """What the engines simulate, in numpy: each operation rounded to float32, as theirs are."""
+
+    def __init__(self) -> None:
+        self.position: Floats = np.zeros(ENVS, np.float32)
+        self.velocity: Floats = np.zeros(ENVS, np.float32)
+
+    def reset(self, envs: Any, seeds: npt.NDArray[np.uint64] | None) -> None:
+        self.velocity[envs] = 0
+        self.position[envs] = 0
+        if seeds is not None:
+            thousandths = (seeds % np.uint64(1000)).astype(np.float32)
+            self.position[envs] = thousandths / np.float32(1000) - np.float32(0.5)
+
+    def step(self, push: Floats, envs: Any) -> None:
+        rate = np.float32(0.05)
+        self.velocity[envs] += (push[envs] - self.position[envs]) * rate
+        self.position[envs] += self.velocity[envs] * rate
+
+    def expect(self, client: StepClient) -> None:
+        assert np.array_equal(client.obs[:, 0], self.position)
+        assert np.array_equal(client.obs[:, 1], self.velocity)
+        assert np.array_equal(client.rewards, -self.position * self.position)
+        assert np.array_equal(client.dones, np.abs(self.position) > 2)
+        assert not client.truncateds.any()
+        if client.config.infos:
+            energy = np.float64(0.5) * self.velocity * self.velocity
+            assert np.allclose(client.infos["energy"], energy, rtol=1e-6)
+
+
+def test_an_engine_computes_what_the_numpy_model_does(
+    engine: subprocess.Popen[bytes], lane: str
+) -> None:
+    chance = np.random.default_rng(11)
+    model = Masses()
+    with StepClient.attach(lane, timeout=60, num_envs=ENVS, obs_size=2, act_size=1) as client:
+        client.reset(seed=2**40, timeout=60)
+        model.reset(slice(None), np.arange(2**40, 2**40 + ENVS, dtype=np.uint64))
+        model.expect(client)
+        ended = 0
+        for n in range(1, 1000):
+            push = chance.normal(0, 8, ENVS).astype(np.float32)
+            over = np.flatnonzero(client.dones)
+            client.resets[over] = 1  # reset together with the others' step
+            others = np.setdiff1d(np.arange(ENVS), over)
+            client.step(push, timeout=60)
+            model.reset(over, None)
+            model.step(push, others)
+            model.expect(client)
+            ended += len(over)
+            if n % 100 == 0:  # a reset alone: the others stand still
+                client.reset([3, 30], seed=[n, n + 7], timeout=60)
+                model.reset([3, 30], np.array([n, n + 7], np.uint64))
+                model.expect(client)
+        assert ended > 10, "no episode came to its end"
+
+
+def test_an_engine_goes_on_with_the_next_trainer(
+    engine: subprocess.Popen[bytes], lane: str
+) -> None:
+    body = (
+        "import os, sys, lanekit; client = lanekit.StepClient.attach(sys.argv[1], timeout=60);"
+        "client.step(timeout=60); client.send(); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", body, lane], timeout=100, check=False)
+    with StepClient.attach(lane, timeout=60) as client:
+        before = client.state.completed
+        assert before >= 2
+        client.step(timeout=60)
+        assert client.state.completed > before
+    assert engine.poll() is None
+    engine.send_signal(signal.SIGTERM)
+    assert engine.wait(60) == -signal.SIGTERM
+    assert not segment_path(segment_name("step", lane)).exists()
+
+
+def test_the_cpp_engine_steps_halves_by_turns_and_says_why_it_ends(
+    examples: Path, lane: str
+) -> None:
+    model = Masses()
+    with (
+        subprocess.Popen([examples / "engine_cpp", lane, str(ENVS)]) as process,
+        StepClient.attach(lane, timeout=60) as client,
+    ):
+        push = np.linspace(-1, 1, ENVS, dtype=np.float32)
+        halves = [client.send(push[client.next_envs]).envs for _ in range(2)]
+        for n in range(200):
+            envs = halves[n % 2]
+            obs = client.recv(60).obs
+            model.step(push, envs)
+            assert np.array_equal(obs[:, 0], model.position[envs])
+            assert client.send(push[client.next_envs]).envs == envs
+        while client.under_way:
+            client.recv(60)
+        push[5] = np.nan
+        with pytest.raises(lanekit.PeerLost, match="a mass was pushed out of this world"):
+            client.step(push, timeout=60)
+        assert process.wait(60) == 1
+
+
+def test_an_engine_that_can_not_have_its_lane_says_so(examples: Path, lane: str) -> None:
+    with lanekit.StepServer.create(lane, ENVS, 2, 1):
+        for name in ("engine", "engine_cpp"):
+            done = subprocess.run(
+                [examples / name, lane], capture_output=True, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, done.stderr) == (1, f"{lane}: LK_E_EXISTS\n")
