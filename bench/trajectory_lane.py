@@ -57,7 +57,7 @@ def _produce(transport: Transport, who: int) -> None:
 
 
 @contextlib.contextmanager
-def _producers(transport: Transport) -> Iterator[None]:
+def _producers(transport: Transport) -> Iterator[list[BaseProcess]]:
     processes: list[BaseProcess] = [
         SPAWN.Process(target=_produce, args=(transport, who), daemon=True)
         for who in range(1, transport.producers + 1)
@@ -65,7 +65,7 @@ def _producers(transport: Transport) -> Iterator[None]:
     for process in processes:
         process.start()
     try:
-        yield
+        yield processes
     finally:
         for process in processes:
             process.kill()
@@ -78,10 +78,16 @@ def receive_rate(kind: type[Transport], tokens: int, producers: int, effort: Eff
     transport = kind(tokens, producers)
     transport.open()
     try:
-        with _producers(transport):
+        with _producers(transport) as processes:
             arriving = Account()
             seen: dict[int, int] = arriving._last
-            transport.consume(arriving, lambda: len(seen) == producers)  # all have begun
+
+            def all_have_begun() -> bool:
+                if not all(process.is_alive() for process in processes):
+                    raise RuntimeError(f"a producer of {kind.name} died")
+                return len(seen) == producers
+
+            transport.consume(arriving, all_have_begun)
             transport.consume(arriving, _after(effort.warm_up))
             account = Account(_last=dict(seen))
             begun = time.perf_counter()

@@ -751,7 +751,7 @@ void lk_segment_abandon_owned(void) {
     for (int i = 0; i < SEGMENTS_MAX; i++) {
         uint32_t owned = OWNED;
         struct stat info;
-        /* [S4] acquire: pairs with the release in build; path and identity are complete. */
+        /* [S4] acquire: pairs with the release in become_owner; path and identity are complete. */
         if (!atomic_compare_exchange_strong_explicit(&pool[i].ownership, &owned, OWNED_LETTING_GO,
                                                      memory_order_acquire, memory_order_relaxed)) {
             continue;
