@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import csv
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, the engine is not
 import numpy as np
 
 from lanekit.engine import EngineClient
@@ -248,10 +250,10 @@ def main() -> None:
         name = stack.enter_context(engine(arguments))
         client = stack.enter_context(EngineClient(name, timeout=60))
         learner = Learner(client.config.obs_size, client.config.act_size, arguments.seed)
-        rows = [("steps", "seconds", "mean_return", "episodes")]
+        rows: list[tuple[object, ...]] = [("steps", "seconds", "mean_return")]
         finished: deque[float] = deque(maxlen=100)
         client.reset(seed=arguments.seed)
-        begun, steps, episodes = time.monotonic(), 0, 0
+        begun, steps = time.monotonic(), 0
         per_round = client.num_envs * arguments.horizon
         rounds = -(-arguments.steps // per_round)
         for number in range(rounds):
@@ -260,7 +262,7 @@ def main() -> None:
             steps += per_round
             seconds = time.monotonic() - begun
             mean = float(np.mean(finished)) if finished else 0.0
-            rows.append((steps, round(seconds, 2), round(mean, 2), episodes))  # type: ignore[arg-type]
+            rows.append((steps, round(seconds, 2), round(mean, 2)))
             if number % 20 == 0 or number == rounds - 1:
                 print(f"{steps:>9,} steps  {seconds:6.0f} s  mean return {mean:7.1f}", flush=True)
         if arguments.log:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -262,6 +265,21 @@ def test_the_viewport_streams_and_is_on_the_fast_lane_while_a_trainer_steps(
         assert (item.env_id, pixels_of(item).shape) == (1, (30, 40, 3))
         now = trainer.viewport_info()
         assert (now.camera_name, now.env_id, now.streaming) == ("chase", 1, True)
+
+
+def test_lanekit_view_shows_the_engine_while_a_trainer_steps_it(
+    engine_process: Callable[..., subprocess.Popen[str]], lane: str, tmp_path: Path
+) -> None:
+    engine_process("--model", "hopper", "--num-envs", "2", "--view", "--view-size", "120x90")
+    picture = tmp_path / "hopper.png"
+    with EngineClient(lane, timeout=A_MINUTE) as trainer:
+        trainer.reset(seed=1)
+        command = [sys.executable, "-m", "lanekit", "view", lane, "--snapshot", str(picture)]
+        with subprocess.Popen([*command, "--wait", "60"]) as viewer:
+            while viewer.poll() is None:
+                trainer.step(np.zeros((2, 3), np.float32))
+    assert viewer.returncode == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_a_viewer_no_viewport_is_drawn(serve: Serve, client: Connect, lane: str) -> None:

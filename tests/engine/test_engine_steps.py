@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from served_engine import A_MINUTE, Serve
 from lanekit import PlaceTaken, RemoteError, WaitTimeout
 from lanekit.command import messages as m
 from lanekit.engine import EngineClient, SimulationContract, StepArrays, VectorSimulation
+from lanekit.engine.pace import Mode
 from lanekit.step import StepClient
 
 Connect = Callable[[], EngineClient]
@@ -150,6 +153,38 @@ def test_a_pause_holds_steps_and_lets_a_number_of_them_through(
     trainer.set_simulation_mode(m.SimulationMode.DETERMINISTIC)
     trainer.lane.recv(A_MINUTE)
     assert served.simulation.steps == 3
+
+
+def test_resets_and_commands_go_through_a_pause(serve: Serve, client: Connect) -> None:
+    served = serve("cartpole", 2, mode=Mode.PAUSED)
+    trainer = client()
+    first = trainer.reset(seed=1).copy()
+    assert (trainer.reset(seed=2) != first).any()
+    with pytest.raises(WaitTimeout):
+        trainer.step(np.zeros((2, 1), np.float32), timeout=0.05)
+    assert trainer.simulation_mode().mode == m.SimulationMode.PAUSED
+    assert served.simulation.steps == 0
+
+
+def test_a_trainer_that_dies_in_a_pause_is_followed_by_one_that_ends_it(
+    serve: Serve, lane: str
+) -> None:
+    serve("cartpole", 2, mode=Mode.PAUSED)
+    code = (
+        "import sys, time; from lanekit.step import StepClient\n"
+        "client = StepClient.attach(sys.argv[1], timeout=60); client.send()\n"
+        "print('sent', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, lane], stdout=subprocess.PIPE, text=True
+    ) as trainer:
+        assert trainer.stdout is not None
+        assert trainer.stdout.readline() == "sent\n"
+        trainer.kill()
+    with EngineClient(lane, timeout=A_MINUTE) as successor:
+        successor.set_simulation_mode(m.SimulationMode.DETERMINISTIC)
+        successor.reset(seed=1)
+        successor.step(np.zeros((2, 1), np.float32), timeout=A_MINUTE)
 
 
 def test_in_real_time_steps_wait_for_the_clock(serve: Serve, client: Connect) -> None:

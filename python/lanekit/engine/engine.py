@@ -130,6 +130,7 @@ class Engine:
             lane.close()
             raise
         self._brisk_until = 0.0
+        self._held: StepExchange | None = None  # a step that has to wait for its time
         self._stopping = False
         self._closed = False
         self.trainers_lost = 0
@@ -148,18 +149,18 @@ class Engine:
     def turn(self) -> bool:
         """Serve one step, if one comes soon, and what commands have come; whether it stepped."""
         stepped = False
-        pace = self.pace
-        patience = _BRISK_TURN if time.monotonic() < self._brisk_until else _TURN
-        if pace.may_step:
-            exchange = self._wait(patience)
-            if exchange is not None:
+        exchange = self._held or self._wait()
+        self._held = None
+        if exchange is not None:
+            if exchange.request == "step" and not self._may_step:
+                self._held = exchange
+                time.sleep(min(_TURN, self.pace.seconds_until_due or _TURN))
+            else:
                 self._answer(exchange)
                 stepped = True
-            elif pace.by_itself and not self._trainer_attached:
-                self._step_alone()
-                stepped = True
-        else:
-            time.sleep(min(patience, pace.seconds_until_due or patience))
+        elif self.pace.by_itself and self.pace.may_step and not self._trainer_attached:
+            self._step_alone()
+            stepped = True
         if self.commands.pump(_COMMANDS_AT_ONCE):
             self._brisk_until = time.monotonic() + _BRISK_FOR
         self.viewport.publish_if_due()
@@ -194,9 +195,16 @@ class Engine:
     def _trainer_attached(self) -> bool:
         return self.lane.state.client_pid != 0
 
-    def _wait(self, patience: float) -> StepExchange | None:
+    @property
+    def _may_step(self) -> bool:
+        """Whether a step that a trainer has asked for may be made now."""
+        # What a dead trainer left is completed even in a pause: its successor waits for that.
+        return self.pace.may_step or not self.lane.state.client_alive
+
+    def _wait(self) -> StepExchange | None:
+        patience = _BRISK_TURN if time.monotonic() < self._brisk_until else _TURN
         if self.pace.by_itself and not self._trainer_attached:
-            patience = 0.0
+            patience = min(patience, self.pace.seconds_until_due)
         try:
             return self.lane.wait_actions(patience)
         except PeerLost as error:

@@ -22,7 +22,7 @@ class Mode(Enum):
 
 
 # Simulated time that was lost to a slow machine is not caught up with beyond this.
-_MOST_BEHIND = 0.25
+_MOST_BEHIND = 0.1
 _WINDOW = 1.0
 
 

@@ -241,6 +241,8 @@ class VectorSimulation:
         bad |= ~(np.abs(moving).max(axis=1) < _SANE)
         if len(failed):
             bad |= np.isin(ids, failed)
+        if len(flagged):
+            bad &= ~np.isin(ids, flagged)
         # What a diverged environment observed last is what it saw before.
         diverged = ids[bad]
         before = out.obs[diverged]
@@ -265,6 +267,9 @@ class VectorSimulation:
             out.infos["episode_return"][rows] = self.episode_return[rows]
             out.infos["episode_length"][rows] = self.episode_length[rows]
             out.infos["diverged"][rows] = bad
+        if len(flagged):
+            out.dones[flagged] = False
+            out.truncateds[flagged] = False
         over = ids[dones | truncateds]
         if len(over):
             if out.final_obs is not None:
