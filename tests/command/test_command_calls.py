@@ -370,6 +370,40 @@ def test_a_spoilt_ring_is_told_to_everybody_who_waits() -> None:
     server.close()
 
 
+def test_closing_the_lane_ends_the_calls_of_its_clients() -> None:
+    run = f"test-{uuid.uuid4().hex[:12]}"
+    server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
+    with CommandClient(client_end.channel, timeout=None) as client:
+        future = client.submit(Echo, Bytes(b""))
+        client_end.close()
+        with pytest.raises(HandleClosed):
+            future.result(A_MINUTE)
+        with pytest.raises(HandleClosed):
+            client.call(Echo)
+    with pytest.raises(HandleClosed):
+        client_end.channel.receive(0.0)
+    server.close()
+    with pytest.raises(HandleClosed):
+        CommandServer(server.channel).pump()
+
+
+def test_two_threads_may_not_receive_from_one_ring() -> None:
+    run = f"test-{uuid.uuid4().hex[:12]}"
+    server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
+    received: list[bytes | None] = []
+    waiter = threading.Thread(target=lambda: received.append(server.channel.receive(A_MINUTE)))
+    waiter.start()
+    until(server.channel._receiving.locked)
+    with pytest.raises(ConcurrentUse, match="another thread is receiving"):
+        server.channel.receive(0.0)
+    assert server.channel.send(b"there", 0.0)  # sending is another matter
+    client_end.channel.send(b"back", 0.0)
+    waiter.join()
+    assert received == [b"back"]
+    client_end.close()
+    server.close()
+
+
 def test_closing_a_client_ends_its_calls_and_streams(ends: tuple[Channel, Channel]) -> None:
     client = CommandClient(ends[1], timeout=None)
     future = client.submit(Echo, Bytes(b""))
