@@ -54,7 +54,7 @@ def _crowded(found: dict[str, Any]) -> str:
     }
     for part, title in titles.items():
         rows = ((name, both(call), f"×{call['spread']:.1f}") for name, call in found[part].items())
-        parts.append(f"{title}:\n\n" + table(("", "p50 / p99 µs", "p99 ÷ p50"), rows))
+        parts.append(f"{title}:\n\n" + table(("", "p50 / p99 µs", "p99 ÷ p50", "mean µs"), rows))
     title = f"### {found['processes']} busy processes on {found['cores']} cores, touch"
     return "\n\n".join([title, *parts])
 
