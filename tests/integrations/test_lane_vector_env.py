@@ -245,6 +245,39 @@ def test_observations_can_be_the_shared_memory_itself(name: str) -> None:
         np.testing.assert_array_equal(first, second)  # a view never dangles
 
 
+def test_what_was_returned_is_the_trainers_to_keep(name: str) -> None:
+    local = in_process(lane_worlds.Pictures, 2, AutoresetMode.SAME_STEP)
+    with served(lane_worlds.Pictures, 2, name, autoreset_mode="SameStep", infos=lane_worlds.INFOS):
+        envs = LaneVectorEnv(name)
+        kept, expected = [envs.reset(seed=1)], [local.reset(seed=1)]
+        for _ in range(20):
+            actions = local.action_space.sample()
+            kept.append(envs.step(actions))
+            expected.append(local.step(actions))
+        envs.close()
+        for mine, theirs in zip(kept, expected, strict=True):
+            for which in range(len(theirs) - 1):
+                check_same(mine[which], theirs[which])
+            check_same(mine[-1], carried(theirs[-1], lane_worlds.INFOS))
+
+
+def test_an_environment_may_keep_its_action(name: str) -> None:
+    kept = []
+
+    class Keeping(lane_worlds.Pictures):
+        def step(self, action: Any) -> Any:
+            kept.append(action)
+            return super().step(action)
+
+    with served(Keeping, 1, name):
+        envs = LaneVectorEnv(name)
+        envs.reset(seed=1)
+        for number in range(3):
+            envs.step(np.full((1, 2), number / 4, np.float32))
+        envs.close()
+    assert [action.tolist() for action in kept] == [[0, 0], [0.25, 0.25], [0.5, 0.5]]
+
+
 def test_seeds_belong_to_numbers_of_environments_also_when_some_are_reset(name: str) -> None:
     mask = np.array([False, True, False, True])
     local = in_process(lane_worlds.Scalar, 4, AutoresetMode.DISABLED)
