@@ -41,4 +41,5 @@ def test_the_other_measurements_end_up_in_sentences(root: Path, tmp_path: Path) 
     results = json.loads((tmp_path / "engine.json").read_text(encoding="utf-8"))["results"]
     for row in (results["processes"], results["camera"]):
         assert all(rate > 0 for rate in row["rates"].values())
+        assert all(time > 0 for time in row["cpu_us"].values())
     assert results["resets"]["contract"] > 0
