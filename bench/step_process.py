@@ -48,7 +48,7 @@ class Stepper:
                 "OPENBLAS_NUM_THREADS": "1",
                 "PYTHONWARNINGS": "ignore",
             },
-            start_new_session=True,
+            process_group=0,  # not a session: the kernel would give each a share of its own
         )
         self.about: dict[str, Any] = self._read()
         self.stop()

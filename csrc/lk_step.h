@@ -19,7 +19,8 @@
 #include "lk_wait.h"
 
 /* An engine's step takes longer than a frame's copy: spinning pays up to here. */
-#define LK_STEP_SPIN_START ((struct lk_spin){.budget_ns = 100000, .waits = 0, .most_ns = 400000})
+#define LK_STEP_SPIN_START \
+    ((struct lk_spin){.budget_ns = 100000, .most_ns = 400000, .retry_after = LK_SPIN_RETRY})
 
 /* How often a waiting side looks whether the other one still lives. */
 #define LK_STEP_CHECK_NS UINT64_C(100000000)

@@ -1,7 +1,7 @@
 """Write the command lane's Python classes from its binary schema.
 
-The binary schema is what flatc makes of a .fbs file with `--binary --schema --bfbs-comments
---bfbs-builtins`; it is a FlatBuffer itself, and is read here with the package's own reader.
+The binary schema is what `flatc --binary --schema --bfbs-comments --bfbs-builtins` makes of a .fbs
+file; it is a FlatBuffer itself, and is read here with the package's own reader.
 tools/generate_commands.sh does both steps.
 
 Usage: emit_messages.py BFBS DIRECTORY

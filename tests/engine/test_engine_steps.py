@@ -192,7 +192,7 @@ def test_in_real_time_steps_wait_for_the_clock(serve: Serve, client: Connect) ->
     trainer = client()
     trainer.reset(seed=1)
     step_seconds = trainer.schema().step_seconds
-    begun = time.monotonic()
+    begun = time.monotonic()  # the clock of the steps may run from the moment they are asked for
     trainer.set_simulation_mode(m.SimulationMode.REALTIME)
     for _ in range(10):
         trainer.step(np.zeros((2, 1), np.float32))

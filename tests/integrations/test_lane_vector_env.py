@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -19,8 +20,9 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers import vector as vector_wrappers
 from lane_serving import check_nothing_left, served
 
-from lanekit import OutOfTurn, PlaceTaken, SegmentNotFound, WaitTimeout
+from lanekit import OutOfTurn, PlaceTaken, SegmentNotFound, StepServer, WaitTimeout
 from lanekit.integrations import LaneVectorEnv
+from lanekit.integrations.stepping import LaneDescription
 
 pytestmark = pytest.mark.once
 
@@ -243,6 +245,39 @@ def test_observations_can_be_the_shared_memory_itself(name: str) -> None:
         np.testing.assert_array_equal(first, second)  # a view never dangles
 
 
+def test_what_was_returned_is_the_trainers_to_keep(name: str) -> None:
+    local = in_process(lane_worlds.Pictures, 2, AutoresetMode.SAME_STEP)
+    with served(lane_worlds.Pictures, 2, name, autoreset_mode="SameStep", infos=lane_worlds.INFOS):
+        envs = LaneVectorEnv(name)
+        kept, expected = [envs.reset(seed=1)], [local.reset(seed=1)]
+        for _ in range(20):
+            actions = local.action_space.sample()
+            kept.append(envs.step(actions))
+            expected.append(local.step(actions))
+        envs.close()
+        for mine, theirs in zip(kept, expected, strict=True):
+            for which in range(len(theirs) - 1):
+                check_same(mine[which], theirs[which])
+            check_same(mine[-1], carried(theirs[-1], lane_worlds.INFOS))
+
+
+def test_an_environment_may_keep_its_action(name: str) -> None:
+    kept = []
+
+    class Keeping(lane_worlds.Pictures):
+        def step(self, action: Any) -> Any:
+            kept.append(action)
+            return super().step(action)
+
+    with served(Keeping, 1, name):
+        envs = LaneVectorEnv(name)
+        envs.reset(seed=1)
+        for number in range(3):
+            envs.step(np.full((1, 2), number / 4, np.float32))
+        envs.close()
+    assert [action.tolist() for action in kept] == [[0, 0], [0.25, 0.25], [0.5, 0.5]]
+
+
 def test_seeds_belong_to_numbers_of_environments_also_when_some_are_reset(name: str) -> None:
     mask = np.array([False, True, False, True])
     local = in_process(lane_worlds.Scalar, 4, AutoresetMode.DISABLED)
@@ -401,3 +436,30 @@ def test_the_lane_is_as_large_as_its_spaces(name: str) -> None:
         assert config.reward_dtype == np.float64
         assert config.final_obs
         assert isinstance(LaneVectorEnv(name).single_observation_space, spaces.Box)
+
+
+def test_an_engine_that_steps_in_two_halves_is_stepped_whole(name: str) -> None:
+    description = LaneDescription(
+        spaces.Box(-9, 9, (2,)), spaces.Discrete(9), AutoresetMode.NEXT_STEP
+    )
+    config = replace(description.lane_config(5, None), pipelined=True)
+    with StepServer.create(name, config) as engine:
+
+        def serve() -> None:
+            for _ in range(2 * 3):
+                exchange = engine.wait_actions(60)
+                assert exchange is not None
+                engine.obs[exchange.envs] = engine.actions[exchange.envs]
+                engine.rewards[exchange.envs] = exchange.number
+                engine.commit()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        envs = LaneVectorEnv(name)
+        envs.reset()
+        for step in (envs.step, lambda actions: [envs.step_async(actions), envs.step_wait()][1]):
+            observations, rewards, *_ = step(np.arange(5))
+            assert observations[:, 1].tolist() == [0, 1, 2, 3, 4]
+            assert (np.diff(rewards) == [0, 0, 1, 0]).all()
+        thread.join()
+        envs.close()

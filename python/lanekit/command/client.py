@@ -59,17 +59,16 @@ class CommandClient:
 
     @overload
     def call(
-        self, method: Method[Q, R], request: Q | None = None, *, timeout: float | None = ...
+        self, method: Method[Q, R], request: Q | None = None, timeout: float | None = ...
     ) -> R: ...
     @overload
     def call(
-        self, method: str, request: Message | None = None, *, timeout: float | None = ...
+        self, method: str, request: Message | None = None, timeout: float | None = ...
     ) -> Any: ...
     def call(
         self,
         method: Method[Any, Any] | str,
         request: Message | None = None,
-        *,
         timeout: float | None | EllipsisType = ...,
     ) -> Any:
         """Call a method and return its answer.
@@ -98,17 +97,16 @@ class CommandClient:
 
     @overload
     def submit(
-        self, method: Method[Q, R], request: Q | None = None, *, timeout: float | None = ...
+        self, method: Method[Q, R], request: Q | None = None, timeout: float | None = ...
     ) -> Future[R]: ...
     @overload
     def submit(
-        self, method: str, request: Message | None = None, *, timeout: float | None = ...
+        self, method: str, request: Message | None = None, timeout: float | None = ...
     ) -> Future[Any]: ...
     def submit(
         self,
         method: Method[Any, Any] | str,
         request: Message | None = None,
-        *,
         timeout: float | None | EllipsisType = ...,
     ) -> Future[Any]:
         """Send a call and return a future of its answer, which ends by itself at the timeout."""
