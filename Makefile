@@ -58,6 +58,7 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench slow
 	$(BIN)/python -m bench step
 	$(BIN)/python -m bench viewer
+	$(BIN)/python -m bench engine
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images

@@ -1,7 +1,8 @@
 """What the lanes cost a real engine: MuJoCo in process, behind lanes, behind gRPC, in processes.
 
 All of them step the same simulation with the same actions. Each is a process of its own that waits
-while another is measured.
+while another is measured. Beside the steps per second stands the processor time of all processes
+that took part: on a machine that others use as well it says more.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 from bench.engine_process import ACTION_SETS, GrpcTrainer, actions_for
 from lanekit.engine import EngineClient
@@ -51,13 +53,38 @@ QUICK = Effort(seconds=0.8, rounds=3)
 TINY = Effort(seconds=0.02, rounds=1, largest=4, processes=2, camera_envs=2)
 
 
+class Found(NamedTuple):
+    """What a block of steps has brought."""
+
+    rate: float
+    """Steps per second of all environments together."""
+    cpu_us: float
+    """Processor time of one environment's step, in all processes that took part."""
+
+
+class Clock:
+    """The processor time of some processes together."""
+
+    def __init__(self, *pids: int) -> None:
+        """Take them; children are counted only if they are named, too."""
+        self._pids = pids
+
+    def __call__(self) -> float:
+        """Return the seconds that they have used."""
+        # Linux's number for the clock of another process.
+        return sum(time.clock_gettime((~pid << 3) | 2) for pid in self._pids)
+
+
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "bench.engine_process", *arguments]
 
 
+Blocks = dict[str, list[Found]]
+
+
 @contextlib.contextmanager
-def _waiting(role: str, model: str, num_envs: int) -> Iterator[Callable[[float], float]]:
-    """Let a process step for some seconds whenever it is asked; it tells its steps per second."""
+def _waiting(role: str, model: str, num_envs: int) -> Iterator[Callable[[float], Found]]:
+    """Let a process step for some seconds whenever it is asked; it tells how many it made."""
     environment = {**os.environ, "MUJOCO_GL": "egl"}
     process = subprocess.Popen(
         _command(role, model, str(num_envs)),
@@ -69,15 +96,19 @@ def _waiting(role: str, model: str, num_envs: int) -> Iterator[Callable[[float],
     assert process.stdin is not None
     assert process.stdout is not None
 
-    def measure(seconds: float) -> float:
+    def measure(seconds: float) -> Found:
         assert process.stdin is not None
         assert process.stdout is not None
+        before = clock()
         process.stdin.write(f"{seconds}\n")
         process.stdin.flush()
-        return float(process.stdout.readline())
+        made, passed = process.stdout.readline().split()
+        return Found(int(made) / float(passed), 1e6 * (clock() - before) / int(made))
 
     try:
         assert process.stdout.readline() == "ready\n"
+        children = psutil.Process(process.pid).children(recursive=True)
+        clock = Clock(process.pid, *(child.pid for child in children))
         yield measure
     finally:
         process.stdin.close()
@@ -86,7 +117,7 @@ def _waiting(role: str, model: str, num_envs: int) -> Iterator[Callable[[float],
 
 
 @contextlib.contextmanager
-def _engine(model: str, num_envs: int, *options: str) -> Iterator[EngineClient]:
+def _engine(model: str, num_envs: int, *options: str) -> Iterator[tuple[EngineClient, Clock]]:
     name = f"bench-{uuid.uuid4().hex[:12]}"
     command = [sys.executable, "-m", "lanekit", "engine", "--name", name, "--model", model]
     process = subprocess.Popen(
@@ -97,14 +128,14 @@ def _engine(model: str, num_envs: int, *options: str) -> Iterator[EngineClient]:
         process.stdout.readline()
         with EngineClient(name, timeout=60) as client:
             client.reset(seed=1)
-            yield client
+            yield client, Clock(process.pid, os.getpid())
     finally:
         process.terminate()
         process.communicate()
 
 
 @contextlib.contextmanager
-def _grpc(model: str, num_envs: int, pictures: int = 0) -> Iterator[GrpcTrainer]:
+def _grpc(model: str, num_envs: int, pictures: int = 0) -> Iterator[tuple[GrpcTrainer, Clock]]:
     address = f"unix:/tmp/lanekit-bench-{uuid.uuid4().hex[:12]}"
     environment = {**os.environ, "MUJOCO_GL": "egl"}
     process = subprocess.Popen(
@@ -119,84 +150,93 @@ def _grpc(model: str, num_envs: int, pictures: int = 0) -> Iterator[GrpcTrainer]
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         trainer = GrpcTrainer(address, pictures)
-        yield trainer
+        yield trainer, Clock(process.pid, os.getpid())
     finally:
         if trainer is not None:
             trainer.close()
         process.communicate()
 
 
-def _rate(step: Callable[[np.ndarray], Any], actions: list[np.ndarray], seconds: float) -> float:
-    """Return steps per second of all environments together."""
+def _stepped(
+    step: Callable[[np.ndarray], Any], clock: Clock, actions: list[np.ndarray], seconds: float
+) -> Found:
+    """Step for some seconds."""
     step(actions[0])
-    begun, made = time.perf_counter(), 0
+    begun, used, made = time.perf_counter(), clock(), 0
     while True:
         step(actions[made % ACTION_SETS])
         made += 1
         passed = time.perf_counter() - begun
         if passed >= seconds:
-            return made * len(actions[0]) / passed
+            count = made * len(actions[0])
+            return Found(count / passed, 1e6 * (clock() - used) / count)
 
 
 def steps(effort: Effort, model: str, num_envs: int) -> dict[str, Any]:
     """Steps per second of one model: in process, and through lanes and gRPC."""
     num_envs = min(num_envs, effort.largest)
-    rates: dict[str, list[float]] = {
-        name: [] for name in ("physics", "in_process", "lanes", "grpc", "rollout")
-    }
+    found: Blocks = {name: [] for name in ("physics", "in_process", "lanes", "grpc", "rollout")}
     with (
         _waiting("physics", model, num_envs) as physics,
         _waiting("in-process", model, num_envs) as in_process,
         _waiting("rollout", model, num_envs) as rollout,
-        _engine(model, num_envs) as client,
-        _grpc(model, num_envs) as remote,
+        _engine(model, num_envs) as (client, lane_clock),
+        _grpc(model, num_envs) as (remote, grpc_clock),
     ):
         actions = actions_for(num_envs, client.config.act_size)
         for _ in range(effort.rounds):
-            rates["in_process"].append(in_process(effort.seconds))
-            rates["lanes"].append(_rate(client.step, actions, effort.seconds))
-            rates["physics"].append(physics(effort.seconds))
-            rates["grpc"].append(_rate(remote.step, actions, effort.seconds))
-            rates["rollout"].append(rollout(effort.seconds))
-    return {"model": model, "num_envs": num_envs, **_summary(rates)}
+            found["in_process"].append(in_process(effort.seconds))
+            found["lanes"].append(_stepped(client.step, lane_clock, actions, effort.seconds))
+            found["physics"].append(physics(effort.seconds))
+            found["grpc"].append(_stepped(remote.step, grpc_clock, actions, effort.seconds))
+            found["rollout"].append(rollout(effort.seconds))
+    return {"model": model, "num_envs": num_envs, **_summary(found)}
 
 
-def _summary(rates: dict[str, list[float]]) -> dict[str, Any]:
-    lanes = rates["lanes"]
+def _summary(found: Blocks) -> dict[str, Any]:
+    """Return medians over the rounds, of rates and of ratios within a round."""
+    others = [name for name in found if name != "lanes"]
+
+    def ratios(name: str, part: str) -> list[float]:
+        pairs = zip(found["lanes"], found[name], strict=True)
+        return [getattr(lanes, part) / getattr(other, part) for lanes, other in pairs]
+
     return {
-        "rates": {name: statistics.median(found) for name, found in rates.items()},
-        "lanes_over": {
-            name: statistics.median(a / b for a, b in zip(lanes, found, strict=True))
-            for name, found in rates.items()
-            if name != "lanes"
+        "rates": {
+            name: statistics.median(b.rate for b in blocks) for name, blocks in found.items()
         },
+        "cpu_us": {
+            name: statistics.median(b.cpu_us for b in blocks) for name, blocks in found.items()
+        },
+        "lanes_over": {name: statistics.median(ratios(name, "rate")) for name in others},
+        "cpu_over": {name: statistics.median(ratios(name, "cpu_us")) for name in others},
     }
 
 
 def processes(effort: Effort) -> dict[str, Any]:
     """The same hopper in Gymnasium's AsyncVectorEnv: a process for each environment."""
     model, count = "hopper", effort.processes
-    rates: dict[str, list[float]] = {name: [] for name in ("in_process", "lanes", "async")}
+    found: Blocks = {name: [] for name in ("in_process", "lanes", "async")}
     with (
         _waiting("in-process", model, count) as in_process,
         _waiting("async", model, count) as asynchronous,
-        _engine(model, count) as client,
+        _engine(model, count) as (client, clock),
     ):
         actions = actions_for(count, client.config.act_size)
         for _ in range(effort.rounds):
-            rates["in_process"].append(in_process(effort.seconds))
-            rates["lanes"].append(_rate(client.step, actions, effort.seconds))
-            rates["async"].append(asynchronous(effort.seconds))
-    return {"model": model, "num_envs": count, **_summary(rates)}
+            found["in_process"].append(in_process(effort.seconds))
+            found["lanes"].append(_stepped(client.step, clock, actions, effort.seconds))
+            found["async"].append(asynchronous(effort.seconds))
+    return {"model": model, "num_envs": count, **_summary(found)}
 
 
 def camera(effort: Effort) -> dict[str, Any]:
     """Pictures of all environments with each step: in the image region, and over gRPC."""
     model, count, side = "hopper", effort.camera_envs, CAMERA_SIDE
-    rates: dict[str, list[float]] = {name: [] for name in ("lanes", "grpc")}
+    found: Blocks = {name: [] for name in ("lanes", "grpc")}
     with (
-        _engine(model, count, "--image", f"{side}x{side}") as client,
-        _grpc(model, count, side) as remote,
+        _engine(model, count, "--image", f"{side}x{side}") as (client, lane_clock),
+        _grpc(model, count, side) as (remote, grpc_clock),
     ):
         actions = actions_for(count, client.config.act_size)
         with client.stream_camera("track", range(count), into_images=True):
@@ -205,34 +245,29 @@ def camera(effort: Effort) -> dict[str, Any]:
                 client.step(actions[0])
             for _ in range(effort.rounds):
                 # A block ends with the first step after its time: drawing takes long.
-                rates["lanes"].append(_rate(client.step, actions, 2 * effort.seconds))
-                rates["grpc"].append(_rate(remote.step, actions, 2 * effort.seconds))
-        transport = _transport(effort, client, remote, actions)
-    return {"model": model, "num_envs": count, "side": side, **_summary(rates), **transport}
-
-
-def _transport(
-    effort: Effort, client: EngineClient, remote: GrpcTrainer, actions: list[np.ndarray]
-) -> dict[str, float]:
-    """The same pixels with each step, but not drawn anew: what moving them takes."""
-    assert client.images is not None
-    images = client.images
-    lanes, grpc = [], []
-
-    def step_and_read(found: np.ndarray) -> None:
-        client.step(found)
-        images.copy()
-
-    for _ in range(effort.rounds):
-        lanes.append(_rate(step_and_read, actions, effort.seconds))
-        grpc.append(_rate(functools.partial(remote.step, draw=False), actions, effort.seconds))
-    ratios = [a / b for a, b in zip(lanes, grpc, strict=True)]
-    count = len(actions[0])
+                long = 2 * effort.seconds
+                found["lanes"].append(_stepped(client.step, lane_clock, actions, long))
+                found["grpc"].append(_stepped(remote.step, grpc_clock, actions, long))
+        moved: Blocks = {name: [] for name in ("lanes", "grpc")}
+        for _ in range(effort.rounds):
+            read = functools.partial(_step_and_read, client)
+            moved["lanes"].append(_stepped(read, lane_clock, actions, effort.seconds))
+            send = functools.partial(remote.step, draw=False)
+            moved["grpc"].append(_stepped(send, grpc_clock, actions, effort.seconds))
     return {
-        "undrawn_lanes_ms": 1e3 * count / statistics.median(lanes),
-        "undrawn_grpc_ms": 1e3 * count / statistics.median(grpc),
-        "undrawn_ratio": statistics.median(ratios),
+        "model": model,
+        "num_envs": count,
+        "side": side,
+        **_summary(found),
+        "undrawn": _summary(moved),
     }
+
+
+def _step_and_read(client: EngineClient, actions: np.ndarray) -> None:
+    """Step, and take the pictures that are there out of the lane: gRPC's trainer has its own."""
+    client.step(actions)
+    assert client.images is not None
+    client.images.copy()
 
 
 def resets(effort: Effort) -> dict[str, Any]:
@@ -241,7 +276,7 @@ def resets(effort: Effort) -> dict[str, Any]:
 
     contract = SimulationContract(friction=(0.5, 1.5))
     plain, with_contract = [], []
-    with _engine("hopper", min(64, effort.largest)) as client:
+    with _engine("hopper", min(64, effort.largest)) as (client, _):
         for _ in range(effort.rounds):
             for found, options in ((plain, {}), (with_contract, {"contract": contract})):
                 begun, made = time.perf_counter(), 0

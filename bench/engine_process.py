@@ -170,7 +170,7 @@ def _serve_on_request(role: str, model: str, num_envs: int) -> None:
             passed = time.perf_counter() - begun
             if passed >= seconds:
                 break
-        print(made * count / passed, flush=True)
+        print(made * count, passed, flush=True)
 
 
 # --- behind gRPC ----------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--model", default="hopper")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--horizon", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=3_000_000, help="of all environments together")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of all environments together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, help="write the curve there, as CSV")
     arguments = parser.parse_args()

@@ -22,9 +22,10 @@ def main() -> None:
     for log in logs:
         with log.open(newline="") as file:
             rows = list(csv.DictReader(file))
-        minutes = [float(row["seconds"]) / 60 for row in rows]
-        axes.plot(minutes, [float(row["mean_return"]) for row in rows], label=log.stem)
-    axes.set_xlabel("minutes")
+        steps = [float(row["steps"]) / 1e6 for row in rows]
+        label = f"{log.stem}, {float(rows[-1]['seconds']):.0f} s"
+        axes.plot(steps, [float(row["mean_return"]) for row in rows], label=label)
+    axes.set_xlabel("steps of all environments, in millions")
     axes.set_ylabel("mean return of the last 100 episodes")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

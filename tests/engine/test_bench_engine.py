@@ -12,11 +12,22 @@ import pytest
 pytestmark = pytest.mark.once
 
 
-def test_every_measurement_ends_up_in_a_table(root: Path, tmp_path: Path) -> None:
+def test_steps_are_measured_in_process_and_behind_lanes_and_grpc() -> None:
+    pytest.importorskip("grpc")
+    from bench import engine_lane, engine_report
+
+    row = engine_lane.steps(engine_lane.TINY, "cartpole", 4)
+    assert set(row["rates"]) == {"physics", "in_process", "lanes", "grpc", "rollout"}
+    assert all(rate > 0 for rate in row["rates"].values())
+    assert "| cartpole, 4 |" in engine_report.markdown({"steps": [row]})
+
+
+def test_the_other_measurements_end_up_in_sentences(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     pytest.importorskip("gymnasium")
+    command = [sys.executable, "-m", "bench", "engine", "--tiny", "--out", str(tmp_path)]
     done = subprocess.run(
-        (sys.executable, "-m", "bench", "engine", "--tiny", "--out", str(tmp_path)),
+        [*command, "--only", "processes", "camera", "resets"],
         cwd=root,
         capture_output=True,
         text=True,
@@ -25,9 +36,10 @@ def test_every_measurement_ends_up_in_a_table(root: Path, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Traceback" not in done.stderr
-    for title in ("lanes / in process", "AsyncVectorEnv", "pictures/s", "with a contract"):
+    for title in ("AsyncVectorEnv", "pictures/s", "with a contract"):
         assert title in done.stdout
     results = json.loads((tmp_path / "engine.json").read_text(encoding="utf-8"))["results"]
-    for row in (*results["steps"], results["processes"], results["camera"]):
+    for row in (results["processes"], results["camera"]):
         assert all(rate > 0 for rate in row["rates"].values())
+        assert all(time > 0 for time in row["cpu_us"].values())
     assert results["resets"]["contract"] > 0

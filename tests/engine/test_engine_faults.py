@@ -270,9 +270,9 @@ def test_thousands_of_resets_in_a_row_leave_nothing_behind(
                     client.reset([number % 16], contract=contract, seed=number)
                 client.step(np.zeros((16, 3), np.float32))
 
-        resets(400, first=0)  # until what is cached is cached
+        resets(200, first=0)  # until what is cached is cached
         memory, files, threads = engine.memory_info().rss, engine.num_fds(), engine.num_threads()
-        resets(2000, first=400)
+        resets(1000, first=200)
         assert engine.memory_info().rss - memory < 4_000_000
         assert (engine.num_fds(), engine.num_threads()) == (files, threads)
 
@@ -295,7 +295,7 @@ def test_many_streams_one_after_the_other_leave_nothing_behind(
 def test_pictures_of_many_sizes_do_not_pile_up(serve: Serve, client: Connect) -> None:
     served = serve("cartpole", 1)
     trainer = client()
-    for size in range(16, 32):
+    for size in range(16, 25):
         with trainer.stream_camera(width=size, height=16) as stream:
             assert stream.next(timeout=A_MINUTE) is not None
     assert len(served.engine.pictures._renderers) <= 6

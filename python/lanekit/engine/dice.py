@@ -41,8 +41,7 @@ class Dice:
         """Return [len(ids), count] numbers, each at least 0 and below 1."""
         places = self._drawn[ids, None] + np.arange(count, dtype=np.uint64)
         self._drawn[ids] += np.uint64(count)
-        with np.errstate(over="ignore"):
-            words = _mixed(self._keys[ids, None] + places * _GAMMA)
+        words = _mixed(self._keys[ids, None] + places * _GAMMA)
         return (words >> np.uint64(11)).astype(np.float64) * _FOR_UNIT
 
     def between(self, ids: Ids, least: float, most: float, count: int = 1) -> Numbers:
@@ -58,8 +57,8 @@ class Dice:
 
 
 def _mixed(words: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        words = (words ^ (words >> np.uint64(30))) * _FIRST
-        words = (words ^ (words >> np.uint64(27))) * _SECOND
-        mixed: npt.NDArray[np.uint64] = words ^ (words >> np.uint64(31))
-        return mixed
+    # Products that are too large are meant to wrap; numpy's arrays do so without a word.
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    mixed: npt.NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return mixed

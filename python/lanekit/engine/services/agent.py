@@ -79,8 +79,7 @@ class AgentService:
         contract = None if said is None else contract_from(said)
         seeds = None
         if request.seeded:
-            with np.errstate(over="ignore"):
-                seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
+            seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
         simulation.reset(self._out, ids, seeds=seeds, contract=contract)
         values = simulation.randomisation.values
         return m.ResetAgentResponse(

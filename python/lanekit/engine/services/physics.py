@@ -176,8 +176,7 @@ class MujocoService:
                 )
         seeds = None
         if request.seeded:
-            with np.errstate(over="ignore"):
-                seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
+            seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
         simulation.reset(self._out, ids, seeds=seeds, keyframe=keyframe)
         return m.ResetSceneResponse(success=True, message=f"{len(ids)} environments were reset")
 
