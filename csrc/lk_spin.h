@@ -57,8 +57,9 @@ static inline uint64_t lk_spin_time(const struct lk_spin *spin, bool retry) {
     return try_ns > spin->budget_ns ? try_ns : spin->budget_ns;
 }
 
-static inline struct lk_spinning lk_spin_begin(struct lk_spin *spin, uint64_t deadline_ns) {
-    struct lk_spinning spinning = {.begin_ns = lk_clock_ns()};
+static inline struct lk_spinning lk_spin_begin(struct lk_spin *spin, uint64_t begin_ns,
+                                               uint64_t deadline_ns) {
+    struct lk_spinning spinning = {.begin_ns = begin_ns};
     /* Not after a sleep that took longer than spinning ever may: this wait may be like it. */
     spinning.retry = ++spin->waits >= spin->retry_after && spin->slept_ns < spin->most_ns;
     uint64_t end_ns = spinning.begin_ns + lk_spin_time(spin, spinning.retry);

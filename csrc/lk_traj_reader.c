@@ -378,8 +378,8 @@ static bool ready(const void *context) {
     return false;
 }
 
-static bool spin_for_record(lk_traj_reader *reader, uint64_t deadline) {
-    struct lk_spinning spinning = lk_spin_begin(&reader->spin, deadline);
+static bool spin_for_record(lk_traj_reader *reader, uint64_t begun, uint64_t deadline) {
+    struct lk_spinning spinning = lk_spin_begin(&reader->spin, begun, deadline);
     bool found, on;
     do {
         found = ready(reader);
@@ -403,7 +403,7 @@ int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns) {
         uint64_t now = lk_clock_ns();
         uint64_t begun = now;
         uint64_t deadline = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
-        found = spin_for_record(reader, deadline);
+        found = spin_for_record(reader, begun, deadline);
         bool slept = !found;
         for (now = lk_clock_ns(); !found && now < deadline; now = lk_clock_ns()) {
             beat(reader, now);

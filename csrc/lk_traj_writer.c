@@ -225,8 +225,8 @@ static int has_room(lk_traj_writer *writer, uint64_t need) {
     return need <= writer->geometry.ring_size - (writer->head - tail);
 }
 
-static int spin_for_room(lk_traj_writer *writer, uint64_t need, uint64_t deadline) {
-    struct lk_spinning spinning = lk_spin_begin(&writer->spin, deadline);
+static int spin_for_room(lk_traj_writer *writer, uint64_t need, uint64_t begun, uint64_t deadline) {
+    struct lk_spinning spinning = lk_spin_begin(&writer->spin, begun, deadline);
     int status;
     bool on;
     do {
@@ -265,7 +265,7 @@ static int check_consumer(lk_traj_writer *writer, uint64_t now) {
 static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout_ns) {
     uint64_t begun = lk_clock_ns();
     uint64_t deadline = timeout_ns < UINT64_MAX - begun ? begun + timeout_ns : UINT64_MAX;
-    int status = timeout_ns > 0 ? spin_for_room(writer, need, deadline) : 0;
+    int status = timeout_ns > 0 ? spin_for_room(writer, need, begun, deadline) : 0;
     writer->stalls += writer->stalled_at != writer->head || writer->stalls == 0;
     writer->stalled_at = writer->head;
     bool slept = false;

@@ -20,9 +20,9 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
 }
 
 /* Spin, and learn from it; returns the sequence found. */
-static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
-                             struct lk_spin *spin) {
-    struct lk_spinning spinning = lk_spin_begin(spin, deadline_ns);
+static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t begin_ns,
+                             uint64_t deadline_ns, struct lk_spin *spin) {
+    struct lk_spinning spinning = lk_spin_begin(spin, begin_ns, deadline_ns);
     uint64_t found;
     bool on;
     do {
@@ -53,7 +53,7 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     }
     uint64_t begin_ns = lk_clock_ns();
     if (strategy == LK_WAIT_HYBRID) {
-        uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);
+        uint64_t now = spin_a_while(sequence, seen, begin_ns, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }
