@@ -40,12 +40,15 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
 
-soak: $(VENV)/.developer build/release/.configured ## the slow, the step and the command lane under kills, everything compared
+soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
 	$(BIN)/python -m tests.step_campaign
-	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release --target test_cmd_kills
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release
 	build/release/csrc/tests/test_cmd_kills 5000
+	build/release/csrc/tests/test_traj_steps every
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --records 250000
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.trajectory.trajectory_campaign --kills 3000 --consumer-kills 1000
 
 endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
 	$(BIN)/python -m tests.viewer.endurance --hours 24

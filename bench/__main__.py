@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|step|viewer|engine [--quick] [--out DIR]``."""
+"""Run the benchmarks: ``python -m bench fast|slow|step|trajectory|viewer|engine [--quick]``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ _METHODS = {
         "behind gRPC (raw bytes, a Unix socket), in Gymnasium's AsyncVectorEnv. Each is a process "
         "of its own that waits while another is measured; blocks alternate, rates are medians over "
         "the rounds, ratios are medians of the ratios within a round."
+    ),
+    "trajectory": (
+        "Each producer is a process that sends as fast as it is let; the consumer counts what it "
+        "received in a fixed time after a warm-up, and looks at both ends of every array. The ways "
+        "alternate, every other round backwards; rates are medians over the rounds, ratios medians "
+        "of the ratios within a round. memcpy is one C loop into a ring of the same size."
     ),
 }
 

@@ -31,7 +31,11 @@ def percentiles(samples: Samples) -> dict[str, float]:
     return {"p50_us": float(p50) / 1000, "p99_us": float(p99) / 1000}
 
 
-def alternate(blocks: Mapping[str, Block], rounds: int) -> dict[str, list[dict[str, float]]]:
+def alternate(
+    blocks: Mapping[str, Block],
+    rounds: int,
+    describe: Callable[[Samples], dict[str, float]] = percentiles,
+) -> dict[str, list[dict[str, float]]]:
     """Run all blocks in turn, round after round, so that a noisy moment hits each alike.
 
     Every other round goes backwards, so that no block always follows the same one.
@@ -41,7 +45,7 @@ def alternate(blocks: Mapping[str, Block], rounds: int) -> dict[str, list[dict[s
     with undisturbed():
         for i in range(rounds):
             for name in names if i % 2 == 0 else reversed(names):
-                results[name].append(percentiles(blocks[name]()))
+                results[name].append(describe(blocks[name]()))
     return results
 
 

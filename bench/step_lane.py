@@ -33,7 +33,7 @@ class Effort:
     steps: int
     slow_steps: int
     """For peers that take milliseconds."""
-    crowded_steps: int
+    crowded_seconds: float
     paced_steps: int
     growth_rounds: int
     growth_steps: int
@@ -55,9 +55,9 @@ PEERS = {
 _SLOW = frozenset({"sb3_subproc", "grpc_bytes", "grpc_stream", "envpool_cartpole"})
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
 
-FULL = Effort(15, 1500, 150, 4000, 500, 5, 400, SIZES, tuple(PEERS))
-QUICK = Effort(5, 500, 50, 1000, 100, 3, 100, SIZES[::2], tuple(PEERS))
-TINY = Effort(1, 5, 3, 5, 3, 1, 3, (1, 64), ("gymnasium_async", "grpc_bytes", "no_such_peer"))
+FULL = Effort(15, 1500, 150, 0.5, 500, 5, 400, SIZES, tuple(PEERS))
+QUICK = Effort(5, 500, 50, 0.2, 100, 3, 100, SIZES[::2], tuple(PEERS))
+TINY = Effort(1, 5, 3, 0.02, 3, 1, 3, (1, 64), ("gymnasium_async", "grpc_bytes", "no_such_peer"))
 
 LANES: dict[str, dict[str, Any]] = {
     "lanekit, touch": {},
@@ -70,6 +70,7 @@ LANES: dict[str, dict[str, Any]] = {
     "lanekit, touch, pipelined": {"pipelined": True},
     "lanekit, full write, pipelined": {"work": "write", "pipelined": True},
 }
+_MANY = 10_000_000
 MEMCPY, LINE = "memcpy of the batch", "a cache line, there and back"
 
 
@@ -173,11 +174,12 @@ def _burn(conn: Connection) -> None:
         sum(range(1000))
 
 
-def _together(steppers: list[Stepper], steps: int) -> Samples:
+def _together(steppers: list[Stepper], seconds: float) -> Samples:
+    """Let all step for as long: one that is done early would leave its core to the others."""
     for stepper in steppers:
         stepper.go()
     for stepper in steppers:
-        stepper.ask(steps)
+        stepper.ask(_MANY, seconds=seconds)
     samples = np.concatenate([stepper.answer() for stepper in steppers])
     for stepper in steppers:
         stepper.stop()
@@ -196,25 +198,30 @@ def crowded(effort: Effort) -> dict[str, Any]:
             for name, (kind, options) in wanted.items()
         }
         works = {name: each for name, each in pairs.items() if each[0].works}
+        seconds, rounds = effort.crowded_seconds, max(1, effort.rounds // 2)
         blocks: dict[str, Block] = {}
         for name, each in works.items():
-            slow = effort.slow_steps if "spin" in name or "Puffer" in name else effort.crowded_steps
-            blocks[name] = lambda e=each, n=slow: _together(e, n)  # type: ignore[misc]
-        rounds = max(1, effort.rounds // 3)
-        found["pairs"] = _summary(alternate(blocks, rounds))
+            blocks[name] = lambda e=each: _together(e, seconds)  # type: ignore[misc]
+        found["pairs"] = _summary(alternate(blocks, rounds, _with_mean))
         burners = [stack.enter_context(Companion(machine.WRITER_CORE, _burn)) for _ in range(cores)]
         for burner in burners:
             burner.answer()
         for name, each in works.items():
-            blocks[name] = lambda e=each[:1], n=effort.slow_steps: _together(e, n)  # type: ignore[misc]
-        found["beside"] = _summary(alternate(blocks, rounds))
+            blocks[name] = lambda e=each[:1]: _together(e, seconds)  # type: ignore[misc]
+        found["beside"] = _summary(alternate(blocks, rounds, _with_mean))
     return found
+
+
+def _with_mean(samples: Samples) -> dict[str, float]:
+    """The mean, too: who spins while the other has no core is hidden from the percentiles."""
+    return {**percentiles(samples), "mean_us": float(samples.mean()) / 1000}
 
 
 def _summary(results: Mapping[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
     rows = summary(results, {})
     for name, row in rows.items():
         row["spread"] = float(np.median([r["p99_us"] / r["p50_us"] for r in results[name]]))
+        row["mean_us"] = median(results[name], "mean_us")
     return rows
 
 

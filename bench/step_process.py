@@ -66,10 +66,11 @@ class Stepper:
         """Run again."""
         self._signal(signal.SIGCONT)
 
-    def ask(self, steps: int, hz: float = 0.0) -> None:
+    def ask(self, steps: int, hz: float = 0.0, seconds: float = 60.0) -> None:
         """Let it step; :meth:`answer` has the times."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"steps": steps, "hz": hz}) + "\n")
+        asked = {"steps": steps, "hz": hz, "seconds": seconds}
+        self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
 
     def answer(self) -> Samples:

@@ -53,8 +53,11 @@ def _crowded(found: dict[str, Any]) -> str:
         "beside": f"one pair beside {found['cores']} processes that never rest",
     }
     for part, title in titles.items():
-        rows = ((name, both(call), f"×{call['spread']:.1f}") for name, call in found[part].items())
-        parts.append(f"{title}:\n\n" + table(("", "p50 / p99 µs", "p99 ÷ p50"), rows))
+        rows = (
+            (name, both(call), f"×{call['spread']:.1f}", us(call["mean_us"]))
+            for name, call in found[part].items()
+        )
+        parts.append(f"{title}:\n\n" + table(("", "p50 / p99 µs", "p99 ÷ p50", "mean µs"), rows))
     title = f"### {found['processes']} busy processes on {found['cores']} cores, touch"
     return "\n\n".join([title, *parts])
 

@@ -38,8 +38,9 @@ def _tick(rows: list[dict[str, Any]]) -> str:
 
 def _watching(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| 60 Hz into a 960x540 window | CPU of one core | frames/s painted | age p50 / p99 |",
-        "| --- | --- | --- | --- |",
+        "| 60 Hz into a 960x540 window | CPU of one core | frames/s painted | CPU per frame "
+        "| age p50 / p99 |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         for kind, name in _NAMES.items():
@@ -47,6 +48,7 @@ def _watching(rows: list[dict[str, Any]]) -> str:
             lines.append(
                 f"| {row['width']}x{row['height']}, {name} | {found['cpu_share']:.1%} "
                 f"| {found['frames_per_second']:.1f} "
+                f"| {1000 * found['cpu_share'] / found['frames_per_second']:.2f} ms "
                 f"| {found['age_p50_ms']:.1f} / {found['age_p99_ms']:.1f} ms |"
             )
     return "\n".join(lines)

@@ -498,3 +498,168 @@ int lk_cmd_peek(lk_cmd *cmd, size_t *size, uint64_t timeout_ns, int strategy);
  * until the handle is closed, beside its exchanges and from other threads. */
 lk_cmd *lk_step_server_commands(lk_step_server *server);
 lk_cmd *lk_step_client_commands(lk_step_client *client);
+
+/* ------------------------------------------------------------------------ trajectory lane ---- */
+
+/* One field of a record: rows of a fixed shape. A ragged field has any number of rows, another
+ * exactly one; an optional one may be missing. */
+enum lk_traj_field_flag { LK_TRAJ_RAGGED = 1, LK_TRAJ_OPTIONAL = 2 };
+
+enum lk_traj_limit { LK_TRAJ_FIELDS_MAX = 64, LK_TRAJ_RINGS_MAX = 1024 };
+
+struct lk_traj_field {
+    char name[64]; /* UTF-8, filled up with zeros */
+    char dtype[8]; /* as numpy writes it, "<f4", filled up with zeros */
+    uint32_t item_size;
+    uint32_t flags; /* enum lk_traj_field_flag */
+    uint32_t dimensions;
+    uint32_t reserved;
+    uint64_t shape[5]; /* of one row */
+};
+
+struct lk_traj_config {
+    uint32_t rings; /* producers at the same time */
+    uint32_t fields;
+    uint32_t schema_version;
+    uint32_t reserved;
+    uint64_t ring_size;  /* bytes for each producer, a multiple of 64 */
+    uint64_t record_max; /* the most bytes of one record; 0: as much as fits, half a ring */
+};
+
+/* The rows of one field, in memory that belongs to the caller or to the ring. */
+struct lk_traj_array {
+    const void *data;
+    uint64_t rows; /* UINT64_MAX: this record does not have the field */
+};
+
+struct lk_traj_record {
+    const void *metadata;
+    uint64_t metadata_size;
+    uint64_t ticket; /* with ring, what lk_traj_release wants */
+    uint32_t ring;
+    uint32_t producer_pid;
+    uint64_t session; /* with ring, one producer's stay */
+    uint64_t number;  /* 1 for a producer's first record, then one more each */
+    uint64_t timestamp_ns;
+    uint64_t size; /* bytes it takes in the ring */
+};
+
+struct lk_traj_ring_status {
+    uint32_t producer_pid; /* 0: nobody has this ring */
+    uint32_t producer;     /* enum lk_liveness */
+    uint32_t waiting;      /* 1: its producer sleeps for room */
+    uint32_t spoiled;
+    uint64_t session;
+    uint64_t records;
+    uint64_t bytes;
+    uint64_t released;
+    uint64_t depth_bytes; /* put, but not released */
+    uint64_t stalls;
+    uint64_t stalled_ns;
+};
+
+struct lk_traj_status {
+    struct lk_traj_config config;
+    uint32_t consumer_pid;
+    uint32_t consumer; /* enum lk_liveness */
+    uint64_t takeovers;
+};
+
+/* Bytes a segment of this geometry takes, or an error. */
+int64_t lk_traj_segment_size(const struct lk_traj_config *config);
+
+/* Bytes that a record with these rows takes of record_max, or an error. */
+int64_t lk_traj_record_size(const struct lk_traj_field *fields, uint32_t count,
+                            const uint64_t *rows, uint64_t metadata_size);
+
+/* Trajectory part of lk_segment_inspect; fields and rings have room for the limits above, or are
+ * NULL. */
+int lk_traj_inspect(const char *name, struct lk_traj_status *out, struct lk_traj_field *fields,
+                    struct lk_traj_ring_status *rings);
+
+typedef struct lk_traj_reader lk_traj_reader;
+
+/*
+ * Create the run's lane and become its consumer. What a consumer left that died is taken over in
+ * place, in its geometry: producers go on, and records that were not released come again. 1 when
+ * that happened. LK_E_SCHEMA when its records have other fields.
+ */
+int lk_traj_create(lk_traj_reader **out, const char *run_id, size_t run_id_size,
+                   const struct lk_traj_config *config, const struct lk_traj_field *fields);
+
+int lk_traj_reader_config(lk_traj_reader *reader, struct lk_traj_config *out);
+
+/* Wait until there is a record: 1, or 0 when timeout_ns passed first. */
+int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns);
+
+/*
+ * Take up to `most` records that are there now, in turn from all producers: their number, 0 for
+ * none. arrays has room for `most` times the schema's fields. What they point to stays until the
+ * record is released. LK_E_CORRUPT, once for each ring that no correct producer can have written:
+ * it is left out from then on, and *spoiled names it.
+ */
+int lk_traj_take(lk_traj_reader *reader, uint32_t most, struct lk_traj_record *records,
+                 struct lk_traj_array *arrays, uint32_t *spoiled);
+
+/* Give a record's room back, in any order. From here on it is never delivered again. */
+int lk_traj_release(lk_traj_reader *reader, uint32_t ring, uint64_t ticket);
+
+/* 1 when the reader has taken all there is and some producer sleeps for the room of records that
+ * were not released: from that one nothing more will come before they are. */
+int lk_traj_exhausted(lk_traj_reader *reader);
+
+/* A reference to the mapping, for views that may outlive the reader. */
+int lk_traj_reader_view(lk_traj_reader *reader, lk_segment **segment);
+
+/* Statistics of all rings; rings has room for config.rings. */
+int lk_traj_reader_rings(lk_traj_reader *reader, struct lk_traj_ring_status *rings);
+
+/* Leave the lane for a successor instead of ending it; close ends it. */
+int lk_traj_reader_leave(lk_traj_reader *reader);
+int lk_traj_reader_close(lk_traj_reader *reader);
+int lk_traj_reader_unlink(lk_traj_reader *reader);
+void lk_traj_reader_free(lk_traj_reader *reader);
+
+typedef struct lk_traj_writer lk_traj_writer;
+
+/*
+ * Join the run as a producer: claims a ring that is free or whose producer died. LK_E_TAKEN when
+ * there is none. fields may be NULL; otherwise LK_E_SCHEMA unless the lane has exactly these.
+ * absence_ns: how long a full lane may be without a consumer before LK_E_PEER_LOST.
+ */
+int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
+                   const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
+                   uint64_t absence_ns);
+
+/* The lane's geometry and schema; fields has room for LK_TRAJ_FIELDS_MAX, or is NULL. */
+int lk_traj_writer_config(lk_traj_writer *writer, struct lk_traj_config *out,
+                          struct lk_traj_field *fields);
+
+/*
+ * Copy one record into the lane; waits while it is full. arrays has one entry for each field.
+ * Returns the record's number, 0 when timeout_ns passed first: nothing was put then.
+ */
+int64_t lk_traj_put(lk_traj_writer *writer, const struct lk_traj_array *arrays,
+                    const void *metadata, size_t metadata_size, uint64_t timeout_ns);
+
+/* Lend the room of a record, to fill in place: data[i] for field i, NULL for those with rows[i] ==
+ * UINT64_MAX. 1, or 0 when timeout_ns passed first. */
+int lk_traj_reserve(lk_traj_writer *writer, const uint64_t *rows, size_t metadata_room,
+                    uint64_t timeout_ns, void **data);
+int64_t lk_traj_commit(lk_traj_writer *writer, const void *metadata, size_t metadata_size);
+int lk_traj_abandon(lk_traj_writer *writer);
+int lk_traj_writer_view(lk_traj_writer *writer, lk_segment **segment);
+
+/* This producer's ring, and what was counted there. */
+int lk_traj_writer_ring(lk_traj_writer *writer, struct lk_traj_ring_status *out);
+
+int lk_traj_writer_close(lk_traj_writer *writer);
+void lk_traj_writer_free(lk_traj_writer *writer);
+
+/*
+ * Copy the rows of several records into one dense array of count * length rows, and fill what is
+ * left with an item: arrays[i * step] is record i's. LK_E_SIZE when one has more than length rows.
+ */
+int lk_traj_pad(const struct lk_traj_array *arrays, uint32_t count, uint32_t step,
+                uint64_t row_size, uint64_t length, const void *item, uint32_t item_size,
+                void *out);

@@ -207,6 +207,117 @@ struct lk_step_header {
     uint8_t reserved_tail[1852];
 };
 
+/*
+ *   trajectory lane segment ("TRAJ")
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | common header; the owner is the consumer, and changes     |
+ *   |        | when a successor takes the lane over                      |
+ *   |    512 | geometry, constant once ready                             |
+ *   |    576 | consumer, takeovers, asleep          written by consumers |
+ *   |    640 | bell: the consumer's futex word      written by producers |
+ *   |   4096 | schema: one entry of 128 bytes per field, constant        |
+ *   |    ... | one control block of 256 bytes per ring                   |
+ *   |    ... | ring 0, ring 1, ...: ring_size bytes each, page-aligned   |
+ *   +--------+-----------------------------------------------------------+
+ *
+ *   control block of a ring, a line for each party
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | head and what is counted while putting       its producer |
+ *   |     64 | tail and what is counted while releasing     the consumer |
+ *   |    128 | identity, wake_at: who puts, and its sleep   its producer |
+ *   +--------+-----------------------------------------------------------+
+ *
+ * Positions (head, tail, wake_at) count bytes since the lane began and never go back; a position
+ * modulo ring_size is the place in the ring. The bytes from tail to head are records:
+ *
+ *   record, aligned to 64, never across the end of the ring
+ *   +--------+-----------------------------------------------------------+
+ *   |      0 | header: kind, size, number, session, release mark         |
+ *   |     64 | rows of each field, 8 bytes each, padded to 64            |
+ *   |    ... | each field that is there, in the schema's order, padded   |
+ *   |    ... | metadata, padded to 64                                    |
+ *   +--------+-----------------------------------------------------------+
+ *
+ * Where a record would cross the end, a padding header fills the rest of the ring; the record after
+ * it becomes visible together with it.
+ */
+#define LK_TRAJ_RECORD 0x44434552u  /* "RECD" */
+#define LK_TRAJ_PADDING 0x44444150u /* "PADD" */
+#define LK_TRAJ_FOREIGN (UINT64_C(1) << 63)
+
+struct lk_traj_geometry {
+    uint32_t rings;
+    uint32_t fields;
+    uint32_t schema_version;
+    uint32_t reserved_schema;
+    uint64_t ring_size;
+    uint64_t record_max; /* the most bytes of one record, its header not counted */
+    uint64_t schema_offset;
+    uint64_t control_offset;
+    uint64_t data_offset;
+    uint8_t reserved[8];
+};
+
+struct lk_traj_ring {
+    _Atomic uint64_t head;       /* a record is there once head is beyond it */
+    _Atomic uint64_t session;    /* counts the producers that this ring has had */
+    _Atomic uint64_t records;    /* put into this ring; a kill may leave it one too high */
+    _Atomic uint64_t bytes;      /* of those records */
+    _Atomic uint64_t stalls;     /* how often a producer had to wait for room */
+    _Atomic uint64_t stalled_ns; /* how long, in all */
+    uint8_t reserved_producer[16];
+
+    _Atomic uint64_t tail;     /* the bytes before it may be used again; its low half: a futex */
+    _Atomic uint64_t released; /* records */
+    _Atomic uint64_t spoiled;  /* 1: its content was impossible, and nobody uses it any more */
+    uint8_t reserved_consumer[40];
+
+    _Atomic uint64_t identity; /* pid << 32 | low half of its start ticks; 0: free. The highest bit:
+                                  LK_TRAJ_FOREIGN, of another pid namespace than the creator */
+    _Atomic uint64_t wake_at;  /* the producer sleeps until tail gets here; 0: it does not */
+    uint8_t reserved_claim[112];
+};
+
+struct lk_traj_header {
+    struct lk_segment_header segment;
+    struct lk_traj_geometry geometry;
+
+    _Atomic uint64_t consumer;  /* as a ring's identity; 0: it left for a successor */
+    _Atomic uint64_t takeovers; /* successors so far */
+    _Atomic uint64_t asleep;    /* 1: the consumer sleeps, or is about to: ring the bell */
+    uint8_t reserved_consumer[40];
+
+    _Atomic uint64_t bell; /* counts the times it was rung */
+    uint8_t reserved_bell[56];
+    uint8_t reserved_tail[3392];
+};
+
+struct lk_traj_record_header {
+    uint32_t kind; /* LK_TRAJ_RECORD or LK_TRAJ_PADDING */
+    uint32_t producer_pid;
+    uint64_t position; /* of this header: what is left of an earlier round does not pass for new */
+    uint64_t size;     /* bytes after this header, a multiple of 64 */
+    uint64_t session;
+    uint64_t number; /* 1 for the session's first record */
+    uint64_t timestamp_ns;
+    uint64_t metadata_size;
+    _Atomic uint64_t released; /* 1: the consumer is done with it, though tail is still before it */
+};
+
+static_assert(sizeof(struct lk_traj_geometry) == 64, "trajectory geometry");
+static_assert(sizeof(struct lk_traj_ring) == 256, "ring control block");
+static_assert(offsetof(struct lk_traj_ring, tail) == 64, "ring control block");
+static_assert(offsetof(struct lk_traj_ring, identity) == 128, "ring control block");
+static_assert(offsetof(struct lk_traj_ring, wake_at) == 136, "ring control block");
+static_assert(sizeof(struct lk_traj_header) == LK_HEADER_SIZE, "trajectory header");
+static_assert(offsetof(struct lk_traj_header, geometry) == 512, "trajectory header");
+static_assert(offsetof(struct lk_traj_header, consumer) == 576, "trajectory header");
+static_assert(offsetof(struct lk_traj_header, asleep) == 592, "trajectory header");
+static_assert(offsetof(struct lk_traj_header, bell) == 640, "trajectory header");
+static_assert(sizeof(struct lk_traj_record_header) == LK_CACHE_LINE, "record header");
+static_assert(offsetof(struct lk_traj_record_header, size) == 16, "record header");
+static_assert(offsetof(struct lk_traj_record_header, released) == 56, "record header");
+
 static_assert(sizeof(struct lk_segment_header) == 512, "common header");
 static_assert(offsetof(struct lk_segment_header, total_size) == 16, "common header");
 static_assert(offsetof(struct lk_segment_header, owner_boot_id) == 48, "common header");

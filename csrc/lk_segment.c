@@ -268,6 +268,13 @@ static int map_file(lk_segment **out, int fd, const struct lk_segment_id *id, ui
 
 /* --- create ----------------------------------------------------------------------------------- */
 
+static void write_owner(struct lk_segment_header *header, const struct lk_process *owner) {
+    header->owner_pid = owner->pid;
+    header->owner_start_ticks = owner->start_ticks;
+    header->owner_pid_namespace = owner->pid_namespace;
+    memcpy(header->owner_boot_id, owner->boot_id, sizeof header->owner_boot_id);
+}
+
 static void write_header(struct lk_segment_header *header, const struct lk_segment_request *request,
                          const struct lk_process *self) {
     struct timespec now;
@@ -278,14 +285,18 @@ static void write_header(struct lk_segment_header *header, const struct lk_segme
     header->header_size = LK_HEADER_SIZE;
     header->total_size = request->total_size;
     header->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    header->owner_pid = self->pid;
-    header->owner_start_ticks = self->start_ticks;
-    header->owner_pid_namespace = self->pid_namespace;
-    memcpy(header->owner_boot_id, self->boot_id, sizeof header->owner_boot_id);
+    write_owner(header, self);
     atomic_store_explicit(&header->heartbeat_ns, lk_clock_ns(), memory_order_relaxed);
     size_t kept = request->run_id_size < LK_RUN_ID_MAX ? request->run_id_size : LK_RUN_ID_MAX;
     header->run_id_size = (uint32_t)kept;
     memcpy(header->run_id, request->run_id, kept);
+}
+
+/* From now on the signal handlers end this segment with the process. */
+static void become_owner(lk_segment *segment, const struct lk_process *self) {
+    segment->owner_pid = (pid_t)self->pid;
+    /* [S4] release: pairs with the acquire in lk_segment_abandon_owned. */
+    atomic_store_explicit(&segment->ownership, OWNED, memory_order_release);
 }
 
 /* Fill the empty file behind fd. On success the segment holds the creation lock. */
@@ -321,9 +332,7 @@ static int build(lk_segment **out, int fd, const char *name,
     }
     write_header(header_of(*out), request, &self);
     (*out)->lock_fd = fd;
-    (*out)->owner_pid = (pid_t)self.pid;
-    /* [S4] release: pairs with the acquire in lk_segment_abandon_owned. */
-    atomic_store_explicit(&(*out)->ownership, OWNED, memory_order_release);
+    become_owner(*out, &self);
     return LK_OK;
 }
 
@@ -617,6 +626,87 @@ int lk_segment_judge(const char *name) {
     return reclaim(name, false, false);
 }
 
+/* --- taking over ------------------------------------------------------------------------------ */
+
+/* One attempt; LK_E_NOT_READY: somebody else was at work on the name, come again. */
+static int adopt_file(lk_segment **out, int fd, const char *name,
+                      const struct lk_segment_request *request, struct lk_segment_header *header) {
+    struct lk_segment_id id;
+    uint64_t size;
+    int status = identify(fd, name, &id, &size);
+    if (status != LK_OK) {
+        return status;
+    }
+    if (!lock_file(fd, 10) || !name_means(&id)) {
+        return LK_E_NOT_READY;
+    }
+    status = judge_orphan(fd, false);
+    if (status != LK_OK) {
+        return status;
+    }
+    status = attach_file(out, fd, name, request, header);
+    if (status == LK_E_SYSTEM || status == LK_E_TOO_MANY) {
+        return status;
+    }
+    if (status != LK_OK) {
+        return LK_E_NOT_FOUND; /* an orphan, but none that can be used */
+    }
+    if (lk_segment_invalidated(*out)) {
+        lk_segment_release(*out);
+        return LK_E_NOT_FOUND; /* its owner ended it */
+    }
+    (*out)->lock_fd = fd;
+    return LK_OK;
+}
+
+int lk_segment_adopt(lk_segment **out, const struct lk_segment_request *request,
+                     struct lk_segment_header *header) {
+    char name[LK_NAME_SIZE];
+    int status =
+        lk_segment_name(request->kind, request->run_id, request->run_id_size, name, sizeof name);
+    if (status != LK_OK) {
+        return status;
+    }
+    for (int turn = 0; turn < 100; turn++) {
+        int fd = open_name(name, O_RDWR);
+        if (fd < 0) {
+            return status_of_errno(errno);
+        }
+        status = adopt_file(out, fd, name, request, header);
+        if (status == LK_OK) {
+            return LK_OK;
+        }
+        unlock_and_close(fd);
+        if (status != LK_E_NOT_READY) {
+            return status;
+        }
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 2000000};
+        nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
+int lk_segment_adopt_finish(lk_segment *segment) {
+    struct lk_process self;
+    int status = lk_process_self(&self);
+    if (status != LK_OK) {
+        return status;
+    }
+    /* Under the lock, like every judgement of the owner. If we die half-way, the mix of two dead
+     * processes is a dead one too. */
+    write_owner(header_of(segment), &self);
+    become_owner(segment, &self);
+    unlock_and_close(segment->lock_fd);
+    segment->lock_fd = -1;
+    return LK_OK;
+}
+
+void lk_segment_leave(lk_segment *segment) {
+    lk_segment_disown(segment);
+    /* No process has this pid. One store, and our last: a successor may be there right after it. */
+    header_of(segment)->owner_pid = 0;
+}
+
 /* --- what the signal handlers need ------------------------------------------------------------ */
 
 void lk_segment_disown(lk_segment *segment) {
@@ -661,7 +751,7 @@ void lk_segment_abandon_owned(void) {
     for (int i = 0; i < SEGMENTS_MAX; i++) {
         uint32_t owned = OWNED;
         struct stat info;
-        /* [S4] acquire: pairs with the release in build; path and identity are complete. */
+        /* [S4] acquire: pairs with the release in become_owner; path and identity are complete. */
         if (!atomic_compare_exchange_strong_explicit(&pool[i].ownership, &owned, OWNED_LETTING_GO,
                                                      memory_order_acquire, memory_order_relaxed)) {
             continue;

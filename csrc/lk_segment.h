@@ -41,6 +41,19 @@ int lk_segment_make_ready(lk_segment *segment);
 int lk_segment_attach(lk_segment **out, const struct lk_segment_request *request,
                       struct lk_segment_header *header);
 
+/*
+ * Map a segment whose owner died, to become its owner instead of replacing it. LK_OK: the file's
+ * lock is held, so that nobody reclaims it meanwhile; the lane looks at what it found and calls
+ * lk_segment_adopt_finish, or gives up with lk_segment_release. LK_E_EXISTS: the owner lives.
+ * LK_E_NOT_FOUND: there is nothing that could be taken over.
+ */
+int lk_segment_adopt(lk_segment **out, const struct lk_segment_request *request,
+                     struct lk_segment_header *header);
+int lk_segment_adopt_finish(lk_segment *segment);
+
+/* Let go of an owned segment without ending it: it is as if the owner had died. */
+void lk_segment_leave(lk_segment *segment);
+
 /* One more reference for a caller that holds one; lk_segment_release gives it back. */
 void lk_segment_retain(lk_segment *segment);
 

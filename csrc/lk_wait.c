@@ -1,16 +1,6 @@
 /* lk_wait.c: the waiting side of lk_wait.h, where the labels are explained. */
 #include "lk_wait.h"
 
-/* After spinning stopped paying, try it again now and then, as the load may have changed: soon at
- * first, for it may have been one disturbance, then after twice as many waits each time that it did
- * not pay. On a machine that stays crowded the tries are too few to be seen among a hundred waits.
- */
-static const uint32_t retry_most = 8192;
-/* Two looks at the clock are a microsecond or two apart. If more than this passed, another process
- * had our core meanwhile: there are fewer cores than runnable processes, and the one that we wait
- * for may be waiting for this very core. */
-static const uint64_t preempted_ns = 20000;
-
 /* The sequence found: beyond `seen`, or not when `until_ns` came first. */
 static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t until_ns) {
     for (;;) {
@@ -29,58 +19,17 @@ static uint64_t spin_beyond(const _Atomic uint64_t *sequence, uint64_t seen, uin
     }
 }
 
-/* How long to spin now: as long as it has paid lately. When it is tried again, at least as long as
- * the last sleep took and half as long again: what comes later is not worth a core. */
-static uint64_t spin_time(const struct lk_spin *spin, bool retry) {
-    uint64_t try_ns = retry ? spin->slept_ns + (uint64_t)spin->slept_ns / 2 : 0;
-    return try_ns > spin->budget_ns ? try_ns : spin->budget_ns;
-}
-
-static void learn(struct lk_spin *spin, bool paid, bool preempted, uint64_t took_ns) {
-    if (preempted) {
-        spin->budget_ns = 0;
-    } else if (!paid) {
-        spin->budget_ns /= 2;
-    } else if (2 * took_ns > spin->budget_ns) {
-        spin->budget_ns = 2 * took_ns < spin->most_ns ? (uint32_t)(2 * took_ns) : spin->most_ns;
-    }
-}
-
-static void learn_when_to_retry(struct lk_spin *spin, bool paid) {
-    spin->waits = 0;
-    if (paid) {
-        spin->retry_after = LK_SPIN_RETRY;
-    } else if (spin->retry_after < retry_most) {
-        spin->retry_after *= 2;
-    }
-}
-
-static void learn_from_sleep(struct lk_spin *spin, uint64_t begin_ns) {
-    uint64_t slept_ns = lk_clock_ns() - begin_ns;
-    spin->slept_ns = slept_ns < spin->most_ns ? (uint32_t)slept_ns : spin->most_ns;
-}
-
 /* Spin, and learn from it; returns the sequence found. */
 static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
                              struct lk_spin *spin) {
-    /* Not after a sleep that took longer than spinning ever may: this wait may be like it. */
-    bool retry = ++spin->waits >= spin->retry_after && spin->slept_ns < spin->most_ns;
-    uint64_t begin_ns = lk_clock_ns();
-    uint64_t end_ns = begin_ns + spin_time(spin, retry);
-    end_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
-    uint64_t now_ns = begin_ns;
+    struct lk_spinning spinning = lk_spin_begin(spin, deadline_ns);
     uint64_t found;
-    bool preempted;
+    bool on;
     do {
-        uint64_t looked_ns = now_ns;
-        found = spin_beyond(sequence, seen, looked_ns);
-        now_ns = lk_clock_ns();
-        preempted = now_ns - looked_ns > preempted_ns;
-    } while (found == seen && now_ns < end_ns && !preempted);
-    learn(spin, found != seen, preempted, now_ns - begin_ns);
-    if (retry) {
-        learn_when_to_retry(spin, found != seen && !preempted);
-    }
+        found = spin_beyond(sequence, seen, 0); /* one burst */
+        on = lk_spin_on(&spinning);
+    } while (found == seen && on);
+    lk_spin_end(spin, &spinning, found != seen);
     return found;
 }
 
@@ -120,7 +69,7 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     }
     lk_futex_wait(sequence, seen, deadline_ns);
     if (strategy == LK_WAIT_HYBRID) {
-        learn_from_sleep(spin, begin_ns);
+        lk_spin_slept(spin, begin_ns);
     }
     /* [W1] acquire: as in spin_beyond. */
     return atomic_load_explicit(sequence, memory_order_acquire);

@@ -22,25 +22,10 @@
 #define LK_WAIT_H
 
 #include "lk_platform.h"
+#include "lk_spin.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
-
-/* How long this waiter spins before it sleeps; learned from whether spinning paid. */
-struct lk_spin {
-    uint32_t budget_ns;
-    uint32_t most_ns;     /* spinning longer is waste, whatever is learned */
-    uint32_t waits;       /* since spinning was last tried again */
-    uint32_t retry_after; /* waits until it is tried again */
-    uint32_t slept_ns;    /* how long the last wait took that ended in a sleep */
-};
-
-#define LK_SPIN_RETRY 8u
-
-/* A sleep and a wake cost about 50 us on an idle virtual core: for an event that may come at any
- * time, spinning longer than that costs more than it can save. */
-#define LK_SPIN_START \
-    ((struct lk_spin){.budget_ns = 20000, .most_ns = 50000, .retry_after = LK_SPIN_RETRY})
 
 /* Raise the sequence to `value` (the previous one plus 1) and wake whoever sleeps for it. */
 static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,

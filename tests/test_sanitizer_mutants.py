@@ -72,6 +72,42 @@ MUTANTS = {
         "atomic_load_explicit(&writer->header->read_pos, memory_order_relaxed)",
         "test_cmd_threads",
     ),
+    "[J1] release lost": (
+        "lk_traj_ring.h",
+        "atomic_store_explicit(&ring->head, head, memory_order_release)",
+        "atomic_store_explicit(&ring->head, head, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[J1] acquire lost": (
+        "lk_traj_ring.h",
+        "atomic_load_explicit(&ring->head, memory_order_acquire)",
+        "atomic_load_explicit(&ring->head, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[J2] release lost": (
+        "lk_traj_ring.h",
+        "atomic_store_explicit(&ring->tail, tail, memory_order_release)",
+        "atomic_store_explicit(&ring->tail, tail, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[J2] acquire lost": (
+        "lk_traj_ring.h",
+        "atomic_load_explicit(&ring->tail, memory_order_acquire)",
+        "atomic_load_explicit(&ring->tail, memory_order_relaxed)",
+        "test_traj_threads",
+    ),
+    "[J5] acquire lost": (
+        "lk_traj_ring.h",
+        "memory_order_acquire, memory_order_relaxed",
+        "memory_order_relaxed, memory_order_relaxed",
+        "test_traj_threads",
+    ),
+    "[J5] release lost": (
+        "lk_traj_ring.h",
+        "&ours, 0, memory_order_release,",
+        "&ours, 0, memory_order_relaxed,",
+        "test_traj_threads",
+    ),
 }
 
 
@@ -87,7 +123,10 @@ def build_and_run(source: Path, test: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("test", ["test_order", "test_misuse", "test_cmd_threads"])
+TESTS = ["test_order", "test_misuse", "test_cmd_threads", "test_traj_threads"]
+
+
+@pytest.mark.parametrize("test", TESTS)
 def test_the_core_as_it_is_has_no_race(root: Path, tmp_path: Path, test: str) -> None:
     copy = shutil.copytree(root / "csrc", tmp_path / "csrc")
     done = build_and_run(copy, test)

@@ -67,7 +67,8 @@ class HeaderFromThePage:
     def __init__(self, name: str) -> None:
         root = Path(__file__).resolve().parent.parent
         page = (root / "docs" / "layout.md").read_text(encoding="utf-8")
-        section = page[page.index("## Step lane") :]
+        sections = re.split(r"^## ", page, flags=re.MULTILINE)
+        section = next(each for each in sections if each.startswith("Step lane"))
         row = re.compile(r"^\| (\d+) \| (\d+|\d+ × \d+) \| `(\w+)`", re.MULTILINE)
         self.fields = {field: (int(at), size) for at, size, field in row.findall(section)}
         self.data = segment_path(segment_name("step", name)).read_bytes()

@@ -17,12 +17,17 @@ from lanekit import (
     StepClient,
     StepLaneConfig,
     StepServer,
+    TrajectoryReader,
+    TrajectoryWriter,
     WaitTimeout,
+    segment_name,
 )
 from lanekit.segments import segment_path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "layout.md"
 BEGIN, END = "<!-- vectors: begin -->\n", "<!-- vectors: end -->"
+TRAJECTORY_BEGIN = "<!-- trajectory vectors: begin -->\n"
+TRAJECTORY_END = "<!-- trajectory vectors: end -->"
 HEADER_SIZE, SLOT_STRIDE = 4096, 192
 # (offset, size) of what depends on process and time.
 VOLATILE_HEADER = [(12, 4), (24, 8), (32, 8), (40, 8), (48, 16), (72, 8)]
@@ -85,6 +90,24 @@ def example_step_lane() -> tuple[bytes, dict[str, int]]:
     return bytes(content), offsets
 
 
+def example_lane() -> bytes:
+    """Return the bytes of the trajectory lane that the page describes."""
+    schema = {"tokens": "int32[:]", "score": "float32?"}
+    with TrajectoryReader.create("vectors", schema, producers=2, ring_bytes=1024) as reader:
+        with TrajectoryWriter.attach("vectors") as writer:
+            writer.put({"tokens": [1, 2, 3], "score": 0.5}, b"m")
+            writer.put({"tokens": [4]})
+        first = reader.get()
+        assert first is not None
+        first.release()
+        content = bytearray(segment_path(segment_name("traj", "vectors")).read_bytes())
+    volatile = [*VOLATILE_HEADER, (576, 8)]
+    volatile += [(8192 + at + field, size) for at in (0, 320) for field, size in ((4, 4), (40, 8))]
+    for offset, size in volatile:
+        content[offset : offset + size] = bytes(size)
+    return bytes(content)
+
+
 def hex_dump(content: bytes, start: int, end: int) -> str:
     """Return lines of sixteen bytes, without those that are all zero."""
     lines = []
@@ -122,6 +145,21 @@ def step_section() -> str:
     return "\n" + "\n".join(blocks) + "\n"
 
 
+def trajectory_section() -> str:
+    """Return the trajectory lane's section between its markers."""
+    content = example_lane()
+    parts = [
+        ("Header", 0, 4096),
+        ("Schema", 4096, 4352),
+        ("Control blocks", 4352, 4864),
+        ("Ring 0", 8192, 9216),
+    ]
+    blocks = (
+        f"{title}:\n\n```\n{hex_dump(content, start, end)}\n```\n" for title, start, end in parts
+    )
+    return "\n" + "\n".join(blocks) + "\n"
+
+
 def with_section(page: str, new: str, begin: str, end: str) -> str:
     """Return the page with one section replaced."""
     before, rest = page.split(begin)
@@ -134,6 +172,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     current = with_section(page, section(), BEGIN, END)
     current = with_section(current, step_section(), STEP_BEGIN, STEP_END)
+    current = with_section(current, trajectory_section(), TRAJECTORY_BEGIN, TRAJECTORY_END)
     if "--write" in sys.argv:
         PAGE.write_text(current, encoding="utf-8")
         return 0

@@ -19,11 +19,10 @@ if [ ! -e "$stamp" ]; then
       "${pip[@]}" "$requirement" >&2 || echo "can not be installed: $requirement" >&2
     done
   fi
-  # Only its vectorisation is wanted: its games in C need downloads, its trainer a compiler for GPUs.
-  "${pip[@]}" setuptools wheel Cython >&2
-  "${pip[@]}" --no-deps gym==0.26.2 gym_notices >&2 &&
-    NO_OCEAN=1 NO_TRAIN=1 "${pip[@]}" --no-deps --no-build-isolation pufferlib==3.0.0 >&2 ||
+  # PufferLib's build fetches games and a compiler's worth of libraries; its vectorisation is plain Python.
+  if ! { "${pip[@]}" --no-deps gym==0.26.2 gym_notices >&2 && "$venv/bin/python" tools/unpack_sources.py pufferlib 3.0.0 >&2; }; then
     echo "can not be installed: pufferlib" >&2
+  fi
   touch "$stamp"
 fi
 echo "$PWD/$venv/bin/python"

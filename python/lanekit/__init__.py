@@ -68,6 +68,17 @@ from lanekit.step import (
     StepServer,
     StepState,
 )
+from lanekit.trajectory import (
+    TrajectoryBatch,
+    TrajectoryField,
+    TrajectoryReader,
+    TrajectoryRecord,
+    TrajectoryReservation,
+    TrajectorySchema,
+    TrajectoryStats,
+    TrajectoryWriter,
+    inspect_trajectory_lane,
+)
 
 if TYPE_CHECKING:
     __version__: str
@@ -118,6 +129,14 @@ __all__ = [
     "StepServer",
     "StepState",
     "TooLarge",
+    "TrajectoryBatch",
+    "TrajectoryField",
+    "TrajectoryReader",
+    "TrajectoryRecord",
+    "TrajectoryReservation",
+    "TrajectorySchema",
+    "TrajectoryStats",
+    "TrajectoryWriter",
     "UnknownMethod",
     "WaitTimeout",
     "WrongSegmentKind",
@@ -126,6 +145,7 @@ __all__ = [
     "apply_fastlane_environment",
     "create_fastlane_name",
     "inspect_segment",
+    "inspect_trajectory_lane",
     "read_fastlane_environment",
     "reclaim_segment",
     "segment_name",

@@ -20,7 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
-from lanekit._native import FrameReader, FrameWriter, ffi, lib
+from lanekit._native import (
+    FrameReader,
+    FrameWriter,
+    RecordHold,
+    RecordPutter,
+    ffi,
+    hold_record,
+    lib,
+    view_record,
+)
 
 if TYPE_CHECKING:
     from lanekit._native import CData
@@ -31,13 +40,17 @@ __all__ = [
     "CData",
     "FrameReader",
     "FrameWriter",
+    "RecordHold",
+    "RecordPutter",
     "address_of",
     "check",
     "fail",
     "ffi",
     "finalize_at_exit",
+    "hold_record",
     "lib",
     "shared_array",
+    "view_record",
 ]
 
 SHM_DIRECTORY = "/dev/shm"

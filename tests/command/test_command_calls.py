@@ -92,7 +92,7 @@ def test_a_call_brings_a_typed_answer(ends: tuple[Channel, Channel]) -> None:
         return GetAgentSchemaResponse(AgentSchema(request.agent_name, ["height"], ["hip"], 1, 1))
 
     server = CommandServer(ends[0], {Agent.GetAgentSchema: schema})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         future = client.submit(Agent.GetAgentSchema, GetAgentSchemaRequest("walker"))
         assert server.pump(timeout=A_MINUTE) == 1
         answer = future.result(A_MINUTE)
@@ -117,7 +117,7 @@ def test_a_reset_carries_its_contract(ends: tuple[Channel, Channel]) -> None:
         applied.append(request)
         return ResetAgentResponse(success=True, message=f"{len(request.env_ids)} reset")
 
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         request = ResetAgentRequest("walker", contract, env_ids=np.array([0, 2]), seed=7)
         assert client.call(Agent.ResetAgent, request, timeout=A_MINUTE).message == "2 reset"
     assert applied == [request]
@@ -135,7 +135,10 @@ def test_many_threads_have_many_calls_in_flight(ends: tuple[Channel, Channel]) -
             if future.result(A_MINUTE).data != data:
                 wrong.append((thread, data))
 
-    with CommandClient(ends[1]) as client, Pumped(CommandServer(ends[0], {Echo: echo})):
+    with (
+        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        Pumped(CommandServer(ends[0], {Echo: echo})),
+    ):
         threads = [threading.Thread(target=work, args=(client, n)) for n in range(5)]
         for thread in threads:
             thread.start()
@@ -151,13 +154,16 @@ def test_a_future_can_be_awaited(ends: tuple[Channel, Channel]) -> None:
         answers = await asyncio.gather(*map(asyncio.wrap_future, futures))
         return [answer.data for answer in answers]
 
-    with CommandClient(ends[1]) as client, Pumped(CommandServer(ends[0], {Echo: echo})):
+    with (
+        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        Pumped(CommandServer(ends[0], {Echo: echo})),
+    ):
         assert asyncio.run(ask(client)) == [bytes([n]) for n in range(10)]
 
 
 def test_pump_handles_as_many_as_it_is_told(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Echo: echo})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         futures = [client.submit(Echo, Bytes(bytes([n]))) for n in range(5)]
         assert server.pump(max=2, timeout=A_MINUTE) == 2
         assert server.pump(max=2, timeout=A_MINUTE) == 2
@@ -172,7 +178,10 @@ def test_pump_handles_as_many_as_it_is_told(ends: tuple[Channel, Channel]) -> No
 
 
 def test_an_unknown_method_is_named(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1]) as client, Pumped(CommandServer(ends[0], {Echo: echo})):
+    with (
+        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        Pumped(CommandServer(ends[0], {Echo: echo})),
+    ):
         with pytest.raises(UnknownMethod, match=r"Scene.GetSceneInfo: .* handled are: Test.Echo"):
             client.call(Scene.GetSceneInfo, timeout=A_MINUTE)
         with pytest.raises(UnknownMethod), client.stream(Telemetry.StreamTelemetry) as stream:
@@ -189,7 +198,7 @@ def test_what_a_handler_raises_reaches_the_caller(ends: tuple[Channel, Channel])
         raise TooSteep(f"not on {request.data!r} \ud800")
 
     server = CommandServer(ends[0], {Echo: fail, Scene.GetEntity: lambda _: Bytes(b"x")})
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         with pytest.raises(RemoteError, match=r"Test.Echo: .*TooSteep: not on b'hill'") as told:
             client.call(Echo, Bytes(b"hill"), timeout=A_MINUTE)
         assert told.value.remote_type.endswith("TooSteep")
@@ -206,7 +215,7 @@ def test_ctrl_c_in_a_handler_ends_the_pump_and_tells_the_caller(
         raise KeyboardInterrupt
 
     server = CommandServer(ends[0], {Echo: interrupt})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         future = client.submit(Echo, Bytes(b""))
         with pytest.raises(KeyboardInterrupt):
             server.pump(timeout=A_MINUTE)
@@ -223,7 +232,7 @@ def test_a_reply_after_the_timeout_is_dropped_and_counted(ends: tuple[Channel, C
         return request
 
     server = CommandServer(ends[0], {Echo: slow})
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         future = client.submit(Echo, Bytes(b"first"), timeout=A_MINUTE)
         assert entered.wait(A_MINUTE)
         with pytest.raises(ReplyTimeout, match=r"Test.Echo: no answer within 0.05 s") as told:
@@ -238,14 +247,14 @@ def test_a_reply_after_the_timeout_is_dropped_and_counted(ends: tuple[Channel, C
 
 
 def test_a_future_ends_by_itself_at_its_timeout(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         future = client.submit(Echo, Bytes(b""), timeout=0.02)
         assert isinstance(future.exception(A_MINUTE), ReplyTimeout)
 
 
 def test_a_cancelled_future_is_forgotten(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Echo: echo})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         future = client.submit(Echo, Bytes(b"x"), timeout=None)
         assert future.cancel()
         assert server.pump(timeout=A_MINUTE) == 1
@@ -256,7 +265,7 @@ def test_what_is_too_large_is_said_with_the_limit(ends: tuple[Channel, Channel])
     limit = ends[0].max_size
     big = Method("Test.Big", Bytes, Bytes)
     server = CommandServer(ends[0], {big: lambda _: Bytes(bytes(limit))})
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         with pytest.raises(TooLarge, match=rf"Test.Echo: .*{limit}"):
             client.call(Echo, Bytes(bytes(limit)))
         with pytest.raises(TooLarge, match=rf"Test.Big: the answer has .* carries {limit}"):
@@ -267,7 +276,7 @@ def test_what_is_too_large_is_said_with_the_limit(ends: tuple[Channel, Channel])
 
 
 def test_a_full_lane_is_told_at_the_callers_limit(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         part = Bytes(bytes(ends[1].max_size // 2 - 400))
         futures = [client.submit(Echo, part, timeout=None) for _ in range(2)]
         with pytest.raises(ReplyTimeout, match=r"the lane is full; is the server pumping"):
@@ -284,7 +293,7 @@ def test_bytes_that_are_no_message_are_dropped_and_counted(
     server = CommandServer(ends[0], {Echo: echo})
     ends[1].send(wrong, A_MINUTE)
     ends[0].send(wrong, A_MINUTE)
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         assert client.call(Echo, Bytes(b"x"), timeout=A_MINUTE).data == b"x"
         assert (server.stats.discarded, client.stats.discarded) == (1, 1)
 
@@ -306,7 +315,7 @@ def test_a_malformed_request_is_answered_as_such(ends: tuple[Channel, Channel]) 
 
 
 def test_a_malformed_answer_fails_its_own_call_only(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         first = client.submit(Echo, Bytes(b"1"), timeout=A_MINUTE)
         second = client.submit(Echo, Bytes(b"2"), timeout=A_MINUTE)
         third = client.submit(Echo, Bytes(b"3"), timeout=A_MINUTE)
@@ -361,6 +370,40 @@ def test_a_spoilt_ring_is_told_to_everybody_who_waits() -> None:
     server.close()
 
 
+def test_closing_the_lane_ends_the_calls_of_its_clients() -> None:
+    run = f"test-{uuid.uuid4().hex[:12]}"
+    server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
+    with CommandClient(client_end.channel, timeout=None) as client:
+        future = client.submit(Echo, Bytes(b""))
+        client_end.close()
+        with pytest.raises(HandleClosed):
+            future.result(A_MINUTE)
+        with pytest.raises(HandleClosed):
+            client.call(Echo)
+    with pytest.raises(HandleClosed):
+        client_end.channel.receive(0.0)
+    server.close()
+    with pytest.raises(HandleClosed):
+        CommandServer(server.channel).pump()
+
+
+def test_two_threads_may_not_receive_from_one_ring() -> None:
+    run = f"test-{uuid.uuid4().hex[:12]}"
+    server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
+    received: list[bytes | None] = []
+    waiter = threading.Thread(target=lambda: received.append(server.channel.receive(A_MINUTE)))
+    waiter.start()
+    until(server.channel._receiving.locked)
+    with pytest.raises(ConcurrentUse, match="another thread is receiving"):
+        server.channel.receive(0.0)
+    assert server.channel.send(b"there", 0.0)  # sending is another matter
+    client_end.channel.send(b"back", 0.0)
+    waiter.join()
+    assert received == [b"back"]
+    client_end.close()
+    server.close()
+
+
 def test_closing_a_client_ends_its_calls_and_streams(ends: tuple[Channel, Channel]) -> None:
     client = CommandClient(ends[1], timeout=None)
     future = client.submit(Echo, Bytes(b""))
@@ -377,7 +420,7 @@ def test_closing_a_client_ends_its_calls_and_streams(ends: tuple[Channel, Channe
 
 
 def test_wrong_use_is_told_before_anything_is_sent(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         with pytest.raises(TypeError, match="takes a GetEntityRequest, not Bytes"):
             client.call(Scene.GetEntity, Bytes(b""))  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="use stream"):
@@ -411,7 +454,7 @@ def test_a_server_is_pumped_by_one_at_a_time(ends: tuple[Channel, Channel]) -> N
         server.pump()
         return request
 
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         future = client.submit(Echo, Bytes(b""), timeout=A_MINUTE)
         with Pumped(server):
             assert entered.wait(A_MINUTE)
@@ -436,7 +479,7 @@ def frames(count: int) -> Callable[[StreamTelemetryRequest], Iterator[TelemetryF
 
 def test_a_stream_gives_all_its_items_and_ends(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(500)})
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         with client.stream(Telemetry.StreamTelemetry, keep="all", buffer=7) as stream:
             got = [frame.frame_number for frame in stream]
         assert got == list(range(500))
@@ -454,7 +497,7 @@ def test_back_pressure_stops_the_generator(ends: tuple[Channel, Channel]) -> Non
             yield TelemetryFrame(frame_number=n)
 
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         stream = client.stream(Telemetry.StreamTelemetry, keep="all", buffer=4)
         for _ in range(50):
             server.pump(timeout=0.001)
@@ -465,7 +508,7 @@ def test_back_pressure_stops_the_generator(ends: tuple[Channel, Channel]) -> Non
 
 def test_a_slow_reader_gets_the_newest_items(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(300)})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         stream = client.stream(Telemetry.StreamTelemetry, buffer=3)
         assert server.pump(timeout=A_MINUTE) == 1
         while server.streams:
@@ -536,7 +579,10 @@ def test_without_a_rate_each_pump_gives_one_item(ends: tuple[Channel, Channel]) 
             yield TelemetryFrame()
 
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})
-    with CommandClient(ends[1]) as client, client.stream(Telemetry.StreamTelemetry):
+    with (
+        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        client.stream(Telemetry.StreamTelemetry),
+    ):
         server.pump(timeout=A_MINUTE)
         for n in range(1, 6):
             server.pump(timeout=0.01)  # a step's worth of waiting makes no more of them
@@ -545,7 +591,7 @@ def test_without_a_rate_each_pump_gives_one_item(ends: tuple[Channel, Channel]) 
 
 def test_a_rate_is_kept_while_the_server_waits(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(1000)})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         begun = time.monotonic()
         request = StreamTelemetryRequest(target_fps=200)
         with client.stream(Telemetry.StreamTelemetry, request, keep="all") as stream:
@@ -562,7 +608,7 @@ def test_items_can_be_pushed_to_whoever_listens(ends: tuple[Channel, Channel]) -
     assert not server.watched(Camera.StreamCamera)
     picture = ImageFrame(data=bytes(range(12)), width=2, height=2, channels=3, format="raw")
     assert server.publish(Camera.StreamCamera, picture) == 0
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         stream = client.stream(Camera.StreamCamera, StreamCameraRequest(name="front"))
         server.pump(timeout=A_MINUTE)
         assert server.watched(Camera.StreamCamera)
@@ -579,7 +625,7 @@ def test_a_pushed_stream_keeps_to_the_rate_that_was_asked_for(
     ends: tuple[Channel, Channel],
 ) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: None})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         request = StreamTelemetryRequest(target_fps=1)
         with client.stream(Telemetry.StreamTelemetry, request):
             server.pump(timeout=A_MINUTE)
@@ -598,7 +644,7 @@ def test_a_failing_generator_ends_its_stream_with_the_error(
         yield None  # nothing new yet
         raise RuntimeError("sensor lost")
 
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         with Pumped(CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})):
             stream = client.stream(Telemetry.StreamTelemetry)
             first = stream.next(A_MINUTE)
@@ -618,7 +664,7 @@ def test_cancelling_ends_the_generator(ends: tuple[Channel, Channel]) -> None:
         finally:
             put_away.set()
 
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         with Pumped(CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})):
             with client.stream(Telemetry.StreamTelemetry) as stream:
                 assert stream.next(A_MINUTE) is not None
@@ -638,7 +684,7 @@ def test_an_item_that_is_too_large_ends_its_stream(ends: tuple[Channel, Channel]
     def handler(_: StreamCameraRequest) -> Iterator[ImageFrame]:
         yield ImageFrame(data=bytes(limit))
 
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         with Pumped(CommandServer(ends[0], {Camera.StreamCamera: handler})):
             with pytest.raises(TooLarge, match=f"carries {limit}"):
                 client.stream(Camera.StreamCamera).next(A_MINUTE)
@@ -650,7 +696,7 @@ def test_calls_are_answered_between_the_items_of_a_stream(ends: tuple[Channel, C
             yield TelemetryFrame(observation_qpos=np.zeros(100))
 
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: for_ever, Echo: echo})
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         with client.stream(Telemetry.StreamTelemetry, buffer=2) as stream:
             for n in range(100):
                 data = Bytes(n.to_bytes(2, "little"))
@@ -664,7 +710,7 @@ def test_a_new_client_is_not_told_what_the_old_one_asked(ends: tuple[Channel, Ch
             yield TelemetryFrame()
 
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: for_ever, Echo: echo})
-    old = CommandClient(ends[1])
+    old = CommandClient(ends[1], timeout=A_MINUTE)
     stream = old.stream(Telemetry.StreamTelemetry)
     server.pump(timeout=A_MINUTE)
     server.pump()
@@ -672,7 +718,7 @@ def test_a_new_client_is_not_told_what_the_old_one_asked(ends: tuple[Channel, Ch
     unanswered = old.submit(Echo, Bytes(b"old"), timeout=None)
     old.close()  # without a word, as if it had died
     assert unanswered.exception(A_MINUTE) is not None
-    with CommandClient(ends[1]) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
         assert client.call(Echo, Bytes(b"new"), timeout=A_MINUTE).data == b"new"
         until(lambda: server.streams == 0)
         assert client.stats.discarded >= 1  # answers to the old one's questions
@@ -680,7 +726,7 @@ def test_a_new_client_is_not_told_what_the_old_one_asked(ends: tuple[Channel, Ch
 
 def test_a_server_that_closes_ends_its_streams(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: None})
-    with CommandClient(ends[1]) as client:
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
         stream = client.stream(Telemetry.StreamTelemetry)
         server.pump(timeout=A_MINUTE)
         server.close()
@@ -702,7 +748,7 @@ def test_a_lost_client_is_no_error_for_the_server() -> None:
 
 def test_a_forgotten_client_takes_its_thread_with_it(ends: tuple[Channel, Channel]) -> None:
     before = threading.active_count()
-    client = CommandClient(ends[1])
+    client = CommandClient(ends[1], timeout=A_MINUTE)
     client.submit(Echo, Bytes(b""))
     assert threading.active_count() == before + 1
     del client
@@ -713,7 +759,9 @@ def test_a_forgotten_client_takes_its_thread_with_it(ends: tuple[Channel, Channe
 def test_a_stream_keeps_its_client(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Telemetry.StreamTelemetry: frames(50)})
     with Pumped(server):
-        stream = CommandClient(ends[1]).stream(Telemetry.StreamTelemetry, keep="all")
+        stream = CommandClient(ends[1], timeout=A_MINUTE).stream(
+            Telemetry.StreamTelemetry, keep="all"
+        )
         gc.collect()
         assert [frame.frame_number for frame in stream] == list(range(50))
 
@@ -742,5 +790,8 @@ def test_an_entity_that_is_not_there_is_an_answer(ends: tuple[Channel, Channel])
     def find(request: GetEntityRequest) -> GetEntityResponse:
         return GetEntityResponse()
 
-    with CommandClient(ends[1]) as client, Pumped(CommandServer(ends[0], {Scene.GetEntity: find})):
+    with (
+        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        Pumped(CommandServer(ends[0], {Scene.GetEntity: find})),
+    ):
         assert client.call(Scene.GetEntity, GetEntityRequest(id=5), timeout=A_MINUTE).entity is None

@@ -286,10 +286,38 @@ SWAPS = (
     ),
     Swap(
         "lk_segment.c",
-        "build",
-        "(*out)->owner_pid = (pid_t)self.pid;",
-        "atomic_store_explicit(&(*out)->ownership, OWNED, memory_order_release);",
+        "become_owner",
+        "segment->owner_pid = (pid_t)self->pid;",
+        "atomic_store_explicit(&segment->ownership, OWNED, memory_order_release);",
         "owned before the owner is named",
+    ),
+    Swap(
+        "lk_traj_ring.h",
+        "lk_traj_ring_publish",
+        "atomic_store_explicit(&ring->head, head, memory_order_release);",
+        "atomic_thread_fence(memory_order_seq_cst);",
+        "head raised after the fence",
+    ),
+    Swap(
+        "lk_traj_ring.h",
+        "lk_traj_ring_free",
+        "atomic_store_explicit(&ring->tail, tail, memory_order_release);",
+        "atomic_thread_fence(memory_order_seq_cst);",
+        "tail raised after the fence",
+    ),
+    Swap(
+        "lk_traj_ring.h",
+        "lk_traj_ring_sleep_for_room",
+        "atomic_store_explicit(&ring->wake_at, want, memory_order_relaxed);",
+        "atomic_thread_fence(memory_order_seq_cst);",
+        "wake_at set after the fence",
+    ),
+    Swap(
+        "lk_traj_ring.h",
+        "lk_traj_ring_sleep_for_record",
+        "atomic_store_explicit(&header->asleep, 1, memory_order_relaxed);",
+        "atomic_thread_fence(memory_order_seq_cst);",
+        "asleep set after the fence",
     ),
 )
 

@@ -13,6 +13,9 @@ from PyQt6.QtTest import QTest
 
 from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
 
+PATIENCE = 120.0
+"""Seconds: also a busy machine gets there."""
+
 
 class LiveRun:
     """Plays an environment with a simple policy and publishes what it looks like."""
@@ -72,8 +75,8 @@ def live_run(run_id: str, env_id: str = "CartPole-v1") -> Iterator[LiveRun]:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Let Qt work until something is so."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError("the scene did not come about in 10 seconds")
+            raise TimeoutError(f"the scene did not come about in {PATIENCE:.0f} seconds")
         QTest.qWait(20)

@@ -6,8 +6,9 @@ actions there, observations back.
 
 They run as processes of their own, without lanekit unless it is what is measured: ``python -m
 bench.peers.steppers NAME TASK`` (TASK is JSON, see :class:`Task`) writes one line of JSON about
-itself and then answers each ``{"steps": N, "hz": H}`` on its standard input with the nanoseconds
-that each of N steps took. ``hz`` 0 is flat out.
+itself and then answers each ``{"steps": N, "hz": H, "seconds": S}`` on its standard input with the
+nanoseconds that each of N steps took, or of as many as S seconds had room for. ``hz`` 0 is flat
+out.
 """
 
 from __future__ import annotations

@@ -15,21 +15,26 @@ from bench.peers.steppers import Step, Task
 _WARM_UP = 30
 
 
-def _measure(step: Step, steps: int, hz: float) -> list[int]:
+def _measure(step: Step, steps: int, hz: float, seconds: float) -> list[int]:
     now, sleep = time.perf_counter_ns, time.sleep
-    samples = [0] * steps
+    samples: list[int] = []
+    begun = time.monotonic()
     for _ in range(min(_WARM_UP, steps)):
         step()
     gc.collect()
     gc.disable()
     due = time.monotonic()
-    for i in range(steps):
+    end = now() + int(1e9 * (seconds - (due - begun)))
+    while len(samples) < steps:
         if hz:
             due += 1 / hz
             sleep(max(0.0, due - time.monotonic()))
         start = now()
         step()
-        samples[i] = now() - start
+        done = now()
+        samples.append(done - start)
+        if done > end:
+            break
     gc.enable()
     return samples
 
@@ -61,7 +66,7 @@ def main() -> None:
     print(json.dumps(about), file=answers, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        samples = _measure(step, asked["steps"], asked.get("hz", 0.0))
+        samples = _measure(step, asked["steps"], asked["hz"], asked["seconds"])
         print(json.dumps(samples), file=answers, flush=True)
     os._exit(0)  # some leave threads and processes behind that take their time
 

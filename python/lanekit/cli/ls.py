@@ -16,6 +16,7 @@ from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
 from lanekit.step import StepLaneStatus, inspect_steps
+from lanekit.trajectory.statistics import TrajectoryLaneInfo, inspect_trajectory_segment
 
 NAME = "ls"
 HELP = "list lanes: run, geometry, size, owner, frames, viewers, age"
@@ -52,6 +53,7 @@ class Row:
     problem: str | None
     note: FrameNote | None = None
     steps: StepLaneStatus | None = None
+    records: TrajectoryLaneInfo | None = None
 
     @property
     def owner(self) -> str:
@@ -74,6 +76,10 @@ class Row:
             s = self.steps
             geometry = f"{s.num_envs} x ({s.obs_size} {s.obs_dtype}, {s.act_size} {s.act_dtype})"
             frames, viewers = str(s.state.completed), str(int(s.state.client_alive))
+        if self.records is not None:
+            stats = self.records.stats
+            geometry = f"{len(stats.rings)} x {human_size(self.records.ring_bytes)}"
+            frames, viewers = str(stats.records), str(len(stats.producers))
         age = human_age(time.time() - self.info.created_unix_ns / 1e9)
         return [
             self.name,
@@ -118,6 +124,16 @@ class Row:
             }
         if self.steps is not None:
             out |= dataclasses.asdict(self.steps)
+        if self.records is not None:
+            stats = self.records.stats
+            out |= {
+                "schema": {name: str(f) for name, f in self.records.schema},
+                "rings": len(stats.rings),
+                "ring_bytes": self.records.ring_bytes,
+                "records": stats.records,
+                "depth": stats.depth,
+                "producers": len(stats.producers),
+            }
         return out
 
 
@@ -129,16 +145,18 @@ def list_segments() -> list[Row]:
             name, reason = found
             rows.append(Row(name, file_size(name), None, None, str(reason)))
             continue
-        frames, steps, problem = None, None, None
+        frames, steps, records, problem = None, None, None, None
         try:
             if found.kind == "frame":
                 frames = inspect_frames(found.name)
             elif found.kind == "step":
                 steps = inspect_steps(found.name)
+            else:
+                records = inspect_trajectory_segment(found.name)
         except errors.LanekitError as reason:
             problem = str(reason)
         note = newest_note(found.run_id) if frames is not None and frames.head > 0 else None
-        rows.append(Row(found.name, found.size, found, frames, problem, note, steps))
+        rows.append(Row(found.name, found.size, found, frames, problem, note, steps, records))
     return rows
 
 

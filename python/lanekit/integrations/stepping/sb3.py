@@ -41,10 +41,10 @@ class LaneVecEnv(VecEnv):
     def __init__(self, lane: str | LaneVectorEnv | None = None, **options: Any) -> None:
         envs = lane if isinstance(lane, LaneVectorEnv) else LaneVectorEnv(lane, **options)
         if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
-            found = repr(envs)
-            envs.close()
+            if envs is not lane:
+                envs.close()
             raise ValueError(
-                f"{found}: resets with mode {envs.autoreset_mode.name}, and Stable-Baselines3 "
+                f"{envs!r}: resets with mode {envs.autoreset_mode.name}, and Stable-Baselines3 "
                 "knows SAME_STEP only: serve with autoreset_mode=AutoresetMode.SAME_STEP "
                 "(`lanekit serve --autoreset same-step`)"
             )

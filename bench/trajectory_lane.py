@@ -1,0 +1,159 @@
+"""The trajectory lane beside memcpy and the other ways from several producers to one consumer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import numpy as np
+
+from bench import limits, machine
+from bench.trajectory_records import AT_HAND, Account, size_of
+from bench.trajectory_transports import RING_BYTES, SPAWN, TRANSPORTS, Transport
+from lanekit import FastLaneConfig
+
+TOKENS = (512, 2048, 8192)
+PRODUCERS = (1, 4)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure."""
+
+    rounds: int
+    warm_up: float
+    seconds: float
+    tokens: tuple[int, ...] = TOKENS
+    producers: tuple[int, ...] = PRODUCERS
+
+
+FULL = Effort(rounds=5, warm_up=0.5, seconds=2.0)
+QUICK = Effort(rounds=2, warm_up=0.3, seconds=0.7)
+TINY = Effort(rounds=1, warm_up=0.0, seconds=0.2, tokens=(512,), producers=(2,))
+
+
+def memcpy_rate(tokens: int, seconds: float) -> float:
+    """Return records/s of a C loop that copies such records into a ring of the lane's size."""
+    size = size_of(tokens)
+    config = FastLaneConfig(12 * tokens // 3 + 2, 3, 1, "GRAY", capacity=max(2, RING_BYTES // size))
+    frames = [np.ones(config.frame_size, np.uint8) for _ in range(AT_HAND)]
+    with limits.PlainRing(f"lanekit-bench-{os.getpid()}", config, create=True) as ring:
+        sources = limits.Sources(frames)
+        limits.copy_in_untimed(ring, sources, 2 * config.capacity)  # a lap to warm up
+        count = max(100, int(seconds * 1e9 / limits.copy_in_untimed(ring, sources, 500)))
+        return 1e9 / limits.copy_in_untimed(ring, sources, count)
+
+
+def _produce(transport: Transport, who: int) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        transport.produce(who)
+
+
+@contextlib.contextmanager
+def _producers(transport: Transport) -> Iterator[list[BaseProcess]]:
+    processes: list[BaseProcess] = [
+        SPAWN.Process(target=_produce, args=(transport, who), daemon=True)
+        for who in range(1, transport.producers + 1)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join()
+
+
+def receive_rate(kind: type[Transport], tokens: int, producers: int, effort: Effort) -> Any:
+    """Return what one transport delivers per second, and what was wrong with it."""
+    transport = kind(tokens, producers)
+    transport.open()
+    try:
+        with _producers(transport) as processes:
+            arriving = Account()
+            seen: dict[int, int] = arriving._last
+
+            def all_have_begun() -> bool:
+                if not all(process.is_alive() for process in processes):
+                    raise RuntimeError(f"a producer of {kind.name} died")
+                return len(seen) == producers
+
+            transport.consume(arriving, all_have_begun)
+            transport.consume(arriving, _after(effort.warm_up))
+            account = Account(_last=dict(seen))
+            begun = time.perf_counter()
+            transport.consume(account, _after(effort.seconds))
+            seconds = time.perf_counter() - begun
+    finally:
+        transport.close()
+    return {
+        "records_per_second": account.received / seconds,
+        "lost": account.lost,
+        "repeated": account.repeated,
+        "mixed": account.mixed,
+    }
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= end
+
+
+def compare(tokens: int, producers: int, effort: Effort) -> dict[str, Any]:
+    """Measure all transports in turn, every other round backwards, beside memcpy."""
+    machine.unpin()
+    kinds = [kind for kind in TRANSPORTS if not kind.missing()]
+    rounds: list[dict[str, Any]] = []
+    for number in range(effort.rounds):
+        found: dict[str, Any] = {"memcpy": memcpy_rate(tokens, min(0.3, effort.seconds))}
+        for kind in kinds if number % 2 == 0 else reversed(kinds):
+            found[kind.name] = receive_rate(kind, tokens, producers, effort)
+        rounds.append(found)
+    size = size_of(tokens)
+    memcpy = statistics.median(each["memcpy"] for each in rounds)
+    rows = {}
+    for kind in kinds:
+        mine = [each[kind.name] for each in rounds]
+        rates = [each["records_per_second"] for each in mine]
+        rows[kind.name] = {
+            "records_per_second": statistics.median(rates),
+            "megabytes_per_second": statistics.median(rates) * size / 1e6,
+            "of_memcpy": statistics.median(
+                rate / each["memcpy"] for rate, each in zip(rates, rounds, strict=True)
+            ),
+            **{key: sum(each[key] for each in mine) for key in ("lost", "repeated", "mixed")},
+        }
+    return {
+        "tokens": tokens,
+        "producers": producers,
+        "bytes": size,
+        "memcpy_records_per_second": memcpy,
+        "memcpy_megabytes_per_second": memcpy * size / 1e6,
+        "transports": rows,
+        "missing": {kind.name: kind.missing() for kind in TRANSPORTS if kind.missing()},
+    }
+
+
+def _part(tokens: int, producers: int, effort: Effort) -> dict[str, Any] | None:
+    if tokens not in effort.tokens:
+        return None
+    if producers not in effort.producers and effort is not TINY:
+        return None
+    return compare(tokens, min(producers, max(effort.producers)), effort)
+
+
+MEASUREMENTS: dict[str, list[Callable[[Effort], Any]]] = {
+    f"{tokens} tokens": [functools.partial(_part, tokens, producers) for producers in PRODUCERS]
+    for tokens in TOKENS
+}
+UNTIMED: set[str] = set()
+TWO_CORES: set[str] = set()

@@ -1,0 +1,39 @@
+"""The trajectory lane's figures as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return one table for each size and number of producers."""
+    rows = [row for found in results.values() for row in found if row is not None]
+    return "\n\n".join(_table(row) for row in rows)
+
+
+def _table(row: dict[str, Any]) -> str:
+    producers = f"{row['producers']} producer{'s' if row['producers'] > 1 else ''}"
+    lines = [
+        f"### {row['tokens']} tokens ({row['bytes'] / 1000:.1f} kB), {producers}",
+        "",
+        "| way | records/s | MB/s | ÷ memcpy | lanekit is | wrong |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+        f"| memcpy in C | {row['memcpy_records_per_second']:,.0f} "
+        f"| {row['memcpy_megabytes_per_second']:,.0f} | 1 | | |",
+    ]
+    ours = row["transports"]["lanekit"]["records_per_second"]
+    for name, found in row["transports"].items():
+        rate = found["records_per_second"]
+        times = f"{ours / rate:,.1f}×" if rate and name != "lanekit" else ""
+        lines.append(
+            f"| {name} | {rate:,.0f} | {found['megabytes_per_second']:,.0f} "
+            f"| {found['of_memcpy']:.4f} | {times} | {_wrong(found)} |"
+        )
+    for name, packages in row["missing"].items():
+        lines.append(f"| {name} | not installed: {', '.join(packages)} | | | | |")
+    return "\n".join(lines)
+
+
+def _wrong(found: dict[str, Any]) -> str:
+    parts = [f"{found[key]:,} {key}" for key in ("lost", "repeated", "mixed") if found[key]]
+    return ", ".join(parts) or "-"
