@@ -17,8 +17,8 @@
 struct lk_spin {
     uint32_t budget_ns;
     uint32_t most_ns;     /* spinning longer is waste, whatever is learned */
-    uint32_t waits;       /* since spinning was last tried again */
-    uint32_t retry_after; /* waits until it is tried again */
+    uint32_t sleeps;      /* since spinning was last tried again */
+    uint32_t retry_after; /* sleeps until it is tried again */
     uint32_t slept_ns;    /* how long the last wait took that ended in a sleep */
 };
 
@@ -30,7 +30,7 @@ struct lk_spin {
     ((struct lk_spin){.budget_ns = 20000, .most_ns = 50000, .retry_after = LK_SPIN_RETRY})
 
 /* After spinning stopped paying, try it again now and then, as the load may have changed: soon at
- * first, for it may have been one disturbance, then after twice as many waits each time that it did
+ * first, for it may have been one disturbance, then after twice as many sleeps each time it did
  * not pay. On a machine that stays crowded the tries are too few to be seen among a hundred waits.
  */
 #define LK_SPIN_RETRY_MOST 8192u
@@ -61,7 +61,7 @@ static inline struct lk_spinning lk_spin_begin(struct lk_spin *spin, uint64_t be
                                                uint64_t deadline_ns) {
     struct lk_spinning spinning = {.begin_ns = begin_ns};
     /* Not after a sleep that took longer than spinning ever may: this wait may be like it. */
-    spinning.retry = ++spin->waits >= spin->retry_after && spin->slept_ns < spin->most_ns;
+    spinning.retry = spin->sleeps >= spin->retry_after && spin->slept_ns < spin->most_ns;
     uint64_t end_ns = spinning.begin_ns + lk_spin_time(spin, spinning.retry);
     spinning.end_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
     spinning.looked_ns = spinning.begin_ns;
@@ -87,7 +87,7 @@ static inline void lk_spin_learn(struct lk_spin *spin, bool paid, bool preempted
 }
 
 static inline void lk_spin_learn_when_to_retry(struct lk_spin *spin, bool paid) {
-    spin->waits = 0;
+    spin->sleeps = 0;
     if (paid) {
         spin->retry_after = LK_SPIN_RETRY;
     } else if (spin->retry_after < LK_SPIN_RETRY_MOST) {
@@ -107,6 +107,7 @@ static inline void lk_spin_end(struct lk_spin *spin, const struct lk_spinning *s
 static inline void lk_spin_slept(struct lk_spin *spin, uint64_t begin_ns) {
     uint64_t slept_ns = lk_clock_ns() - begin_ns;
     spin->slept_ns = slept_ns < spin->most_ns ? (uint32_t)slept_ns : spin->most_ns;
+    spin->sleeps++;
 }
 
 #endif

@@ -51,8 +51,9 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     if (strategy == LK_WAIT_SPIN) {
         return spin_beyond(sequence, seen, deadline_ns);
     }
-    uint64_t begin_ns = lk_clock_ns();
+    uint64_t begin_ns = 0;
     if (strategy == LK_WAIT_HYBRID) {
+        begin_ns = lk_clock_ns();
         uint64_t now = spin_a_while(sequence, seen, begin_ns, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
