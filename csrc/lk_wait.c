@@ -2,7 +2,7 @@
 #include "lk_wait.h"
 
 /* After spinning stopped paying, try it again now and then, as the load may have changed: soon at
- * first, for it may have been one disturbance, then after twice as many waits each time that it did
+ * first, for it may have been one disturbance, then after twice as many sleeps each time it did
  * not pay. On a machine that stays crowded the tries are too few to be seen among a hundred waits.
  */
 static const uint32_t retry_most = 8192;
@@ -47,7 +47,7 @@ static void learn(struct lk_spin *spin, bool paid, bool preempted, uint64_t took
 }
 
 static void learn_when_to_retry(struct lk_spin *spin, bool paid) {
-    spin->waits = 0;
+    spin->sleeps = 0;
     if (paid) {
         spin->retry_after = LK_SPIN_RETRY;
     } else if (spin->retry_after < retry_most) {
@@ -58,14 +58,14 @@ static void learn_when_to_retry(struct lk_spin *spin, bool paid) {
 static void learn_from_sleep(struct lk_spin *spin, uint64_t begin_ns) {
     uint64_t slept_ns = lk_clock_ns() - begin_ns;
     spin->slept_ns = slept_ns < spin->most_ns ? (uint32_t)slept_ns : spin->most_ns;
+    spin->sleeps++;
 }
 
 /* Spin, and learn from it; returns the sequence found. */
-static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t deadline_ns,
-                             struct lk_spin *spin) {
+static uint64_t spin_a_while(const _Atomic uint64_t *sequence, uint64_t seen, uint64_t begin_ns,
+                             uint64_t deadline_ns, struct lk_spin *spin) {
     /* Not after a sleep that took longer than spinning ever may: this wait may be like it. */
-    bool retry = ++spin->waits >= spin->retry_after && spin->slept_ns < spin->most_ns;
-    uint64_t begin_ns = lk_clock_ns();
+    bool retry = spin->sleeps >= spin->retry_after && spin->slept_ns < spin->most_ns;
     uint64_t end_ns = begin_ns + spin_time(spin, retry);
     end_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
     uint64_t now_ns = begin_ns;
@@ -102,9 +102,10 @@ uint64_t lk_wait_beyond(const _Atomic uint64_t *sequence, _Atomic uint64_t *wake
     if (strategy == LK_WAIT_SPIN) {
         return spin_beyond(sequence, seen, deadline_ns);
     }
-    uint64_t begin_ns = lk_clock_ns();
+    uint64_t begin_ns = 0;
     if (strategy == LK_WAIT_HYBRID) {
-        uint64_t now = spin_a_while(sequence, seen, deadline_ns, spin);
+        begin_ns = lk_clock_ns();
+        uint64_t now = spin_a_while(sequence, seen, begin_ns, deadline_ns, spin);
         if (now != seen || lk_clock_ns() >= deadline_ns) {
             return now;
         }

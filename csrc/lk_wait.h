@@ -30,8 +30,8 @@
 struct lk_spin {
     uint32_t budget_ns;
     uint32_t most_ns;     /* spinning longer is waste, whatever is learned */
-    uint32_t waits;       /* since spinning was last tried again */
-    uint32_t retry_after; /* waits until it is tried again */
+    uint32_t sleeps;      /* since spinning was last tried again */
+    uint32_t retry_after; /* sleeps until it is tried again */
     uint32_t slept_ns;    /* how long the last wait took that ended in a sleep */
 };
 
