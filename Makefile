@@ -59,6 +59,7 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench step
 	$(BIN)/python -m bench viewer
 	$(BIN)/python -m bench engine
+	$(BIN)/python -m bench trajectory
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
