@@ -196,7 +196,9 @@ static void killed_consumers_are_followed_in_place(void) {
     }
     for (uint32_t who = 0; who < RINGS; who++) {
         uint32_t finished = atomic_load(&book->finished[who]);
-        CHECK(seen[who] == finished || seen[who] == finished + 1);
+        /* The last release of all may count without having been booked. */
+        CHECK(seen[who] == finished || seen[who] == finished + 1 ||
+              (first[who] && seen[who] + 1 == finished));
     }
     end_lane(reader);
 }
