@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
-# venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt can
-# draw without a screen, with --instructions that it can count instructions. Installs what is missing with apt-get when it may; otherwise says what to
-# install.
+# venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt and
+# MuJoCo can draw without a screen, with --instructions that it can count instructions. Installs what
+# is missing with apt-get when it may; otherwise says what to install.
 #
 # usage: tools/system_packages.sh [--cross] [--qt] [--instructions] [PYTHON]
 set -euo pipefail
@@ -45,6 +45,8 @@ if [ $qt = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen)"
   missing+=("${libraries[@]}")
   fc-list 2>/dev/null | grep -q . || missing+=(fontconfig fonts-dejavu-core)
+  # MuJoCo draws through EGL; without a graphics card Mesa computes the pictures.
+  /sbin/ldconfig -p 2>/dev/null | grep libEGL_mesa >/dev/null || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri)
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -96,7 +96,7 @@ class StepLaneEnd:
     def _open_commands(self, find: Callable[[CData], CData]) -> RingChannel:
         """Return the lane's command channel; the same one each time."""
         if self._channel is None:
-            # Here, because messages need an extra, and a lane is used without them as well.
+            # Here, because its messages are many, and a lane is used without them as well.
             from lanekit.command import RingChannel
 
             if self._config.command_ring == 0:
