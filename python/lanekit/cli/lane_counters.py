@@ -10,6 +10,7 @@ from typing import Any
 from lanekit import errors
 from lanekit.fast.frame import inspect_frames
 from lanekit.segments import SegmentInfo, SegmentKind, scan_segments
+from lanekit.step import inspect_steps
 from lanekit.trajectory.statistics import inspect_trajectory_segment
 
 
@@ -45,6 +46,20 @@ def count_frames(info: SegmentInfo) -> Counters:
     )
 
 
+def count_steps(info: SegmentInfo) -> Counters:
+    """Read a step lane: an exchange carries all actions there and all observations back."""
+    found = inspect_steps(info.name)
+    return Counters(
+        unit="exchanges",
+        count=found.state.completed,
+        bytes=found.state.completed * found.exchange_bytes,
+        peers=int(found.state.client_alive),
+        places=1,
+        depth=found.state.sent - found.state.completed,
+        depth_bytes=(found.state.sent - found.state.completed) * found.exchange_bytes,
+    )
+
+
 def count_records(info: SegmentInfo) -> Counters:
     """Read a trajectory lane."""
     found = inspect_trajectory_segment(info.name)
@@ -77,6 +92,7 @@ def count_records(info: SegmentInfo) -> Counters:
 # One reader for each kind of lane.
 READERS: dict[SegmentKind, Callable[[SegmentInfo], Counters]] = {
     "frame": count_frames,
+    "step": count_steps,
     "traj": count_records,
 }
 

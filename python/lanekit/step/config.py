@@ -219,6 +219,8 @@ class StepLaneStatus:
     obs_dtype: str
     act_dtype: str
     pipelined: bool
+    exchange_bytes: int
+    """What the observations and actions of one exchange take."""
     state: StepState
 
 
@@ -233,6 +235,9 @@ def inspect_steps(segment: str) -> StepLaneStatus:
         obs_dtype=ffi.string(config.obs_dtype).decode("ascii", "replace"),
         act_dtype=ffi.string(config.act_dtype).decode("ascii", "replace"),
         pipelined=config.halves == 2,
+        exchange_bytes=config.num_envs
+        * (config.obs_size * config.obs_item_size + config.act_size * config.act_item_size)
+        // config.halves,
         state=state_of(state),
     )
 
