@@ -30,6 +30,8 @@ from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
 
+pytestmark = pytest.mark.once  # the core does the work, whatever the Python
+
 CONFIG = StepLaneConfig(
     *(6, 5, 3),
     image=(4, 4, 3),

@@ -32,6 +32,8 @@ from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
 
+pytestmark = pytest.mark.once  # the core does the work, whatever the Python
+
 WATCHDOG = 250
 LAST_LIFE = 1 << 30  # survivors end when they have met this peer
 FRAME_SEQ = 1152  # docs/layout.md

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once  # the core does the work, whatever the Python
+
 
 @pytest.mark.once
 def test_every_way_can_be_measured_and_the_lane_is_exact(root: Path, tmp_path: Path) -> None:

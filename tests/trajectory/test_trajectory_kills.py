@@ -14,6 +14,8 @@ import pytest
 import lanekit
 from lanekit import TrajectoryReader, inspect_trajectory_lane
 
+pytestmark = pytest.mark.once  # the core does the work, whatever the Python
+
 SMALL = {"tokens": "int32[:]", "score": "float32"}
 
 

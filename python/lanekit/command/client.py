@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from lanekit._core import seconds_to_ns
 from lanekit.command.channel import Channel
-from lanekit.command.exchange import Exchange, Feed, Keep, late_reply
+from lanekit.command.exchange import WAIT_SLICE, Exchange, Feed, Keep, late_reply
 from lanekit.command.flatbuffer import Message
 from lanekit.command.method import Method
 from lanekit.command.methods import METHODS
@@ -85,11 +85,12 @@ class CommandClient:
         found = _find(method)
         begun = time.monotonic()
         future: Future[Any] = self.submit(found, request, timeout=timeout)
-        left = None if timeout is None else max(0.0, begun + timeout - time.monotonic())
         try:
-            wait([future], left)
-            if not future.done():
-                raise late_reply(found.name, timeout)
+            while not future.done():
+                left = WAIT_SLICE if timeout is None else begun + timeout - time.monotonic()
+                wait([future], max(0.0, min(left, WAIT_SLICE)))
+                if left <= 0 and not future.done():
+                    raise late_reply(found.name, timeout)
         except BaseException:  # Ctrl-C among them: nobody waits any more
             self._exchange.abandon(future)
             raise

@@ -23,6 +23,10 @@ _logger = logging.getLogger(__name__)
 
 Keep = Literal["newest", "all"]
 
+WAIT_SLICE = 0.1
+"""Seconds that a caller waits at once. A signal that comes just before a wait does not end it, so
+that Ctrl-C is only sure to be seen between two."""
+
 # How long the receiving thread waits at once: deadlines are looked at, and closing is noticed, as
 # often as that.
 _TURN = 0.05
@@ -242,9 +246,13 @@ class Exchange:
 
     def next_item(self, feed: Feed, timeout: float | None) -> Any:
         """Return a feed's next item, None at its end, and give credit back."""
+        begun = time.monotonic()
         with feed.changed:
-            if not feed.changed.wait_for(lambda: bool(feed.items) or feed.ended, timeout):
-                raise errors.WaitTimeout(f"{feed.method.name}: no item within {timeout:g} s")
+            while not feed.items and not feed.ended:
+                left = WAIT_SLICE if timeout is None else begun + timeout - time.monotonic()
+                if left <= 0:
+                    raise errors.WaitTimeout(f"{feed.method.name}: no item within {timeout:g} s")
+                feed.changed.wait(min(left, WAIT_SLICE))
             if not feed.items:
                 if feed.error is not None:
                     raise feed.error
