@@ -269,8 +269,12 @@ def test_a_reader_that_is_overtaken_counts_every_frame_it_missed(
 ) -> None:
     processes.start(publish_as_fast_as_possible, run_id, 1024 * 64, 16)
     with lanekit.FastLaneReader.attach(run_id, timeout=60) as reader:
-        frames = [frame for _ in range(3000) if (frame := reader.next_frame()) is not None]
-        assert len(frames) > 1
+        frames: list[lanekit.FastLaneFrame] = []
+        for calls in itertools.count(1):  # a busy machine may let the writer run only later
+            if (frame := reader.next_frame()) is not None:
+                frames.append(frame)
+            if calls >= 3000 and len(frames) > 1:
+                break
         for before, frame in itertools.pairwise(frames):
             assert frame.seq == before.seq + 1 + frame.skipped
         assert reader.stats().frames_read == len(frames)
