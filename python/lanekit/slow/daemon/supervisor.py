@@ -35,7 +35,7 @@ from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
 
 logger = logging.getLogger(__name__)
 
-WAIT_FOR_WORKER = 5.0
+WAIT_FOR_WORKER = 20.0
 """Seconds in which a new proxy must have started its worker, for a cancellation to find it."""
 SWEEP_INTERVAL = 10.0
 """Seconds between two looks at all spools."""
@@ -203,13 +203,15 @@ class Supervisor:
     async def _worker_group(self, spool: Path) -> int | None:
         """Find the worker's process group; a proxy that has just begun gets time to start it."""
         deadline = self._loop.time() + WAIT_FOR_WORKER
-        while (group := running_worker(spool)) is None:
+        while True:
+            # Looked at before the group: a worker noted between the two looks is found by the next one.
+            noted = (spool / "worker.json").exists()
+            group = running_worker(spool)
             proxy = self._proxies.get(spool)
             new = proxy is not None and time.monotonic() - proxy.started < WAIT_FOR_WORKER
-            if not new or (spool / "worker.json").exists() or self._loop.time() > deadline:
-                return None
+            if group is not None or noted or not new or self._loop.time() > deadline:
+                return group
             await asyncio.sleep(POLL)
-        return group
 
     async def _take_care(self, state: SpoolState, status: int | None = None) -> None:
         """Do what a spool needs: watch its proxy, replace it, or nothing."""
