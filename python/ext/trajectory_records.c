@@ -91,7 +91,7 @@ typedef struct {
 /* A new reference to what keeps the room taken; NULL if nothing does. */
 static PyObject *hold_of(TakenRecord *self) {
     PyObject *hold;
-    WITH_OBJECT(self)
+    WITH_OBJECT(self);
     hold = Py_XNewRef(self->hold);
     DONE_WITH_OBJECT();
     return hold;
@@ -172,7 +172,7 @@ static PyObject *record_hand_out(PyObject *object, PyObject *Py_UNUSED(none)) {
 static PyObject *record_release(PyObject *object, PyObject *Py_UNUSED(none)) {
     TakenRecord *self = (TakenRecord *)object;
     PyObject *hold;
-    WITH_OBJECT(self)
+    WITH_OBJECT(self);
     hold = self->hold;
     self->hold = NULL;
     DONE_WITH_OBJECT();
