@@ -28,7 +28,7 @@ from bench.running import Parts
 from bench.step_process import PYTHON_VARIABLE
 
 RECORD, PAGE = "bench.json", "bench.md"
-_STEP_PEERS = Path(__file__).resolve().parents[1] / "build/step-peers-venv/bin/python"
+_STEP_PEERS = Path(__file__).resolve().parents[1] / "build/step-peers-venv"
 _PACKAGES = (
     *("lanekit", "numpy", "cffi", "gymnasium", "mujoco", "PyQt6", "grpcio", "pyzmq", "iceoryx2"),
     *("eclipse-zenoh", "faster-fifo", "rerun-sdk", "fastapi", "aiohttp", "apsw"),
@@ -131,8 +131,8 @@ def _written_with(lanes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def measure_all(names: list[str], mode: str, noise_limit: float) -> Record:
     """Measure lanes one after the other."""
-    if _STEP_PEERS.exists():
-        os.environ.setdefault(PYTHON_VARIABLE, str(_STEP_PEERS))
+    if any(_STEP_PEERS.glob("installed-*")):  # else it is not there, or not complete
+        os.environ.setdefault(PYTHON_VARIABLE, str(_STEP_PEERS / "bin/python"))
     when = datetime.now(UTC).isoformat(timespec="minutes")
     record = Record(mode, when, machine.describe(), dict(_versions()))
     for name in names:

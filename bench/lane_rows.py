@@ -147,7 +147,10 @@ def _step(results: Found) -> Iterable[Row]:
         if "failed" in about:
             label, failed = PEERS.get(name, name), about["failed"]
             yield made(ROUND_TRIP, "", label, "peer", "µs", "less", None, failed=failed)
-    for name, sizes in results.get("growth", {"spread_us": {}})["spread_us"].items():
+    grown = results.get("growth", {"spread_us": {}, "failed": {}})
+    for name, failed in grown["failed"].items():
+        yield made(GROWTH, "", name, "peer", "µs", "less", None, failed=failed)
+    for name, sizes in grown["spread_us"].items():
         ours, limit = name.startswith("lanekit"), name == MEMCPY
         for size, us in sizes.items():
             yield made(

@@ -249,6 +249,7 @@ def growth(effort: Effort) -> dict[str, Any]:
     """Step from 1 to 65,536 environments."""
     found: dict[str, dict[str, float]] = {MEMCPY: {}, **{name: {} for name in GROWTH}}
     spread: dict[str, dict[str, dict[str, float]]] = {name: {} for name in found}
+    failed: dict[str, str] = {}
     machine.pin(machine.WRITER_CORE)
     for envs in effort.sizes:
         task = replace(_pinned(), envs=envs)
@@ -262,11 +263,13 @@ def growth(effort: Effort) -> dict[str, Any]:
                 stepper = _open(stack, kind, replace(task, **options))
                 if stepper.works:
                     blocks[name] = lambda s=stepper, n=steps: s.measure(n)  # type: ignore[misc]
+                else:
+                    failed[name] = stepper.about["failed"]
             for name, rounds in alternate(blocks, effort.growth_rounds).items():
                 found[name][str(envs)] = median(rounds)
                 spread[name][str(envs)] = quartiles([each["p50_us"] for each in rounds])
     machine.unpin()
-    return {"sizes": list(effort.sizes), "p50_us": found, "spread_us": spread}
+    return {"sizes": list(effort.sizes), "p50_us": found, "spread_us": spread, "failed": failed}
 
 
 Part = Callable[[Effort], Any]
