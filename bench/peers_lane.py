@@ -171,6 +171,8 @@ def _readers(pairs: _Pairs, effort: Effort) -> dict[str, Any]:
 
     def beside(name: str, pair: Pair) -> None:
         for label, hz in RATES.items():
+            if not pair.peer.delivers and hz != 0:
+                continue  # the process that takes its frames is none of ours, and takes all
             waits = pair.peer.waits_for_reader
             if waits and hz is None:
                 rates[name][label].append(0.0)

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import rerun
+import rerun_cli
 
 from bench.peers.frames import FramePeer, Pixels, Publish, Receive, Task
 
 _UNSENT_MOST = 64 << 20
+_PATIENCE = 20.0
+
+
+def _port(task: Task) -> Path:
+    return Path(task.place) / "port"
+
+
+def _connected(task: Task) -> Any:
+    """Return a stream to the server, once it listens: it is started after the writer."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            port = int(_port(task).read_text())
+            socket.create_connection(("127.0.0.1", port), 1.0).close()
+            batches = rerun.ChunkBatcherConfig.LOW_LATENCY()
+            stream = rerun.RecordingStream(task.name, batcher_config=batches)
+            stream.connect_grpc(f"rerun+http://127.0.0.1:{port}/proxy")
+            return stream
+        time.sleep(0.02)
+    raise TimeoutError("rerun --serve-grpc does not listen")
 
 
 class Log(FramePeer):
@@ -26,20 +49,15 @@ class Log(FramePeer):
     )
     delivers = False
 
-    def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-
     @contextmanager
     def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
-        batches = rerun.ChunkBatcherConfig.LOW_LATENCY()
-        stream = rerun.RecordingStream(task.name, batcher_config=batches)
-        stream.connect_grpc(f"rerun+http://127.0.0.1:{self._port}/proxy")
+        stream: Any = None
         unsent = 0
 
         def publish(frame: Pixels) -> None:
-            nonlocal unsent
+            nonlocal stream, unsent
+            if stream is None:
+                stream = _connected(task)
             stream.log("frame", rerun.Image(frame), static=True)
             unsent += task.size
             if unsent > _UNSENT_MOST:
@@ -47,19 +65,26 @@ class Log(FramePeer):
                 unsent = 0
 
         yield publish
-        stream.disconnect()
+        if stream is not None:
+            stream.flush()
+            stream.disconnect()
 
     @contextmanager
     def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
         server = subprocess.Popen(
             [
-                str(Path(sys.executable).with_name("rerun")),
-                *("--serve-grpc", "--bind", "127.0.0.1", "--port", str(self._port)),
+                # Not the script of that name: it starts this as a child, which would outlive it.
+                str(Path(rerun_cli.__file__).with_name("rerun")),
+                *("--serve-grpc", "--bind", "127.0.0.1", "--port", port),
                 *("--server-memory-limit", "64MB"),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        _port(task).write_text(port)
         try:
             yield lambda _: None
         finally:
