@@ -88,6 +88,7 @@ def _peers(results: Found) -> Iterable[Row]:
             value,
             rival="" if ours else "lanekit, in place" if about["in_place"] else "lanekit",
             about=f"{about['version']} {about['calls']}".strip(),
+            note=about["note"] if question == PUBLISH else "",
         )
 
     for size in found["sizes"]:
@@ -142,6 +143,7 @@ def _step(results: Found) -> Iterable[Row]:
             MEMCPY if ratio else "",
             ("lanekit, touch" if name == "puffer_native" else "lanekit, full write") * bool(peer),
             f"{peer['version']} {peer['calls']}" if peer else "",
+            "its own simulation, in the trainer's own process" * (name == "envpool_cartpole"),
         )
     for name, about in found["about"].items():
         if "failed" in about:
@@ -187,7 +189,7 @@ def _trajectory(results: Found) -> Iterable[Row]:
                 Figure.of(found["of_memcpy_spread"]),
                 "memcpy",
                 "" if ours else "lanekit",
-                f"{wrong:,} of its records lost, repeated or mixed" if wrong else "",
+                note=f"{wrong:,} of its records were lost, repeated or mixed" if wrong else "",
             )
         for name, packages in each["missing"].items():
             failed = f"not installed: {', '.join(packages)}"
@@ -219,8 +221,8 @@ def _slow(results: Found) -> Iterable[Row]:
             "more",
             Figure.of(quartiles(each["rounds"])),
             rival="lanekit, cat, normal",
-            about=f"{each.get('version', '')} {each.get('calls', '')}"
-            + "; no tracker, a plain file" * (name in NOT_A_TRACKER),
+            about=f"{each.get('version', '')} {each.get('calls', '')}".strip(),
+            note="no tracker: a file that one process writes for itself" * (name in NOT_A_TRACKER),
         )
     for each in results.get("acknowledgement", ()):
         p50 = _point(each["p50_ms"])

@@ -90,14 +90,15 @@ def _ahead(rows: Iterable[Row]) -> str:
             f"{number(each.ours.value.median)} {each.ours.unit}" if each.ours.value else "",
             f"×{each.times:.3g}",
             "yes" if each.clear else "within the spread",
+            _cell(each.peer.note),
         )
         for each in found
     )
-    header = ("lane", "question", "case", "peer", "peer's", "lanekit's", "ahead", "clearly")
+    names = ("lane", "question", "case", "peer", "peer's", "lanekit's", "ahead", "clearly")
     clear = sum(each.clear for each in found)
     return (
         f"In {len(found)} of {compared} rows that compare a peer with lanekit, in {clear} of them "
-        f"beyond the spread of the rounds.\n\n{table(header, lines)}"
+        f"beyond the spread of the rounds.\n\n{table((*names, 'because'), lines)}"
     )
 
 

@@ -20,6 +20,7 @@ from bench.peers.frames import CAPACITY, FramePeer, Pixels, Publish, Receive, Ta
 from bench.samples import undisturbed
 
 _SLEEP = 0.1
+_OPENING = 30.0
 _GAPS_SECONDS = (0.0002, 0.002)
 _SETTLE_SECONDS = 0.3
 _BLOCKED_NS = 5_000_000
@@ -121,30 +122,34 @@ class _Reader:
         marks: set[int] = set()
         torn = 0
         due = time.monotonic()
-        while not conn.poll():
+        told = False
+        while not told:
+            told = conn.poll()  # before a last look: whoever was told to stop has looked once
             for _ in range(1 if hz else 16):
                 found = self._receive(0)
                 if found is not None:
                     marks.add(found[0])
                     torn += found[0] != found[1]
-            if hz:
+            if hz and not told:
                 due = max(due + 1 / hz, time.monotonic())
-                while not conn.poll(max(0.0, due - time.monotonic())):
-                    if time.monotonic() >= due:
-                        break
+                conn.poll(max(0.0, due - time.monotonic()))
         return {"received": len(marks - {END}), "torn": torn}
 
     def latency(self, conn: Connection, sleep: bool) -> list[int]:
         """Take frames as they come; return how long each was under way."""
         found = []
-        timeout, begun = _SLEEP if sleep else 0, time.monotonic_ns()
+        begun = time.monotonic_ns()
+        told = False
         with undisturbed():
-            while not conn.poll():
-                for _ in range(1 if sleep else 16):
-                    marks = self._receive(timeout)
-                    now = time.monotonic_ns()
-                    if marks is not None and begun <= marks[0] != END:
-                        found.append(now - marks[0])
+            for looks in itertools.count():
+                marks = self._receive(0 if told or not sleep else _SLEEP)
+                now = time.monotonic_ns()
+                if marks is not None and begun <= marks[0] != END:
+                    found.append(now - marks[0])
+                elif told:
+                    break  # only now: a frame that was there all the time has been taken
+                elif sleep or looks % 16 == 0:
+                    told = conn.poll()
         return found
 
 
@@ -197,7 +202,7 @@ class Pair:
         if not self.peer.delivers:
             return
         self.begin_reading("read", 0.0)
-        received, end = 0, time.monotonic() + 10
+        received, end = 0, time.monotonic() + _OPENING
         while received == 0:
             if time.monotonic() > end:
                 raise Failed("no frame came through")

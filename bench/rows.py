@@ -45,6 +45,8 @@ class Row:
     """For a peer: which of our ways does the same work."""
     about: str = ""
     """Version and calls."""
+    note: str = ""
+    """What explains the figure, where it is not the same work."""
     failed: str = ""
 
     @property

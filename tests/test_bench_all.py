@@ -96,17 +96,16 @@ def test_the_page_of_the_docs_is_written_from_a_saved_run(
 
 
 def test_the_page_says_where_a_peer_is_ahead() -> None:
-    ours = Row(
-        *("step", "a round trip", "64", "lanekit", "ours", "µs", "less", Figure(9.0, 8.9, 9.1))
-    )
+    ours = Row(*("step", "one step", "64", "lanekit", "ours", "µs", "less", Figure(9.0, 8.9, 9.1)))
     peer = Row(
-        *("step", "a round trip", "64", "quicker", "peer", "µs", "less", Figure(6.0, 5.9, 6.1)),
+        *("step", "one step", "64", "quicker", "peer", "µs", "less", Figure(6.0, 5.9, 6.1)),
         rival="lanekit",
+        note="it does less",
     )
     machine = {"cpu": "a machine", "cores": 2, "kernel": "6", "python": "3.11"}
     lanes = {"step": {"method": "by turns", "noise": {}}}
     text = page.markdown(Record("full", "today", machine, {}, lanes, [ours, peer]), [])
     assert "In 1 of 1 rows that compare a peer with lanekit, in 1 of them beyond" in text
-    assert "| step | a round trip | 64 | quicker | 6 µs | 9 µs | ×1.5 | yes |" in text
+    assert "| step | one step | 64 | quicker | 6 µs | 9 µs | ×1.5 | yes | it does less |" in text
     alone = page.markdown(Record("full", "today", machine, {}, lanes, [ours]), [])
     assert "In none of the 0 rows" in alone

@@ -64,6 +64,8 @@ class FramePeer:
     """The distribution whose version is told; None: Python itself."""
     calls = ""
     """What is called on each side, for the table."""
+    note = ""
+    """What explains its figures, for the table that says where it is ahead."""
     sleeps = True
     """Whether its reader can sleep until a frame comes; else it only looks again and again."""
     delivers = True
@@ -115,7 +117,12 @@ def described(peer: FramePeer) -> dict[str, Any]:
         found = version(peer.package) if peer.package else ""
     except PackageNotFoundError:
         found = "unknown"
-    return {"version": found, "calls": peer.calls, "in_place": peer.in_place}
+    return {
+        "version": found,
+        "calls": peer.calls,
+        "in_place": peer.in_place,
+        "note": peer.note,
+    }
 
 
 def marks(frame: Any) -> Marks:

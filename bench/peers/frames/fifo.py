@@ -23,7 +23,7 @@ class FasterFifo(FramePeer):
         self._queue = faster_fifo.Queue(_ROOM)
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         def publish(frame: Pixels) -> bool:
             try:
                 self._queue.put_nowait(frame)
@@ -34,7 +34,7 @@ class FasterFifo(FramePeer):
         yield publish
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         self._empty()
 
         def receive(timeout: float) -> Marks | None:

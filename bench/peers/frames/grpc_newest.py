@@ -41,9 +41,10 @@ class Stream(FramePeer):
 
     package = "grpcio"
     calls = "server stream of bytes over unix:, newest array.tobytes(); a thread keeps the newest"
+    note = "the call only copies the array aside; threads send it later, on the same core"
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         newest, ended = _Newest(), threading.Event()
 
         def stream(request: bytes, context: Any) -> Iterator[bytes]:
@@ -68,7 +69,7 @@ class Stream(FramePeer):
         server.stop(0).wait()
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         newest = _Newest()
         with grpc.insecure_channel(f"unix:{task.place}/grpc", options=_OPTIONS) as channel:
             frames = channel.unary_stream(_METHOD)(b"", wait_for_ready=True)

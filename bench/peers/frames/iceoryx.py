@@ -30,13 +30,13 @@ class Copied(FramePeer):
     sleeps = False
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         _node, service = _service(task)
         publisher, pixels = service.publisher_builder().create(), ctypes.c_uint8 * task.size
         yield lambda frame: publisher.send_copy(pixels.from_buffer(frame))
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         _node, service = _service(task)
         subscriber = service.subscriber_builder().create()
         out = np.zeros(task.size, np.uint8)
@@ -60,7 +60,7 @@ class Loaned(FramePeer):
     in_place = True
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         _node, service = _service(task)
         publisher = service.publisher_builder().create()
 
@@ -72,7 +72,7 @@ class Loaned(FramePeer):
         yield publish
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         _node, service = _service(task)
         subscriber = service.subscriber_builder().create()
 

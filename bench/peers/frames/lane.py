@@ -32,12 +32,12 @@ class Lane(FramePeer):
     calls = "publish(array); read_into(array, fresh=True) after wait()"
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         with FastLaneWriter.create(task.name, _config(task)) as writer:
             yield writer.publish
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         out = np.zeros(task.shape, np.uint8)
         with FastLaneReader.attach(task.name, timeout=10.0) as reader:
 
@@ -57,7 +57,7 @@ class InPlace(FramePeer):
     in_place = True
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         with FastLaneWriter.create(task.name, _config(task)) as writer:
 
             def publish(frame: Pixels) -> None:
@@ -67,7 +67,7 @@ class InPlace(FramePeer):
             yield publish
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         with FastLaneReader.attach(task.name, timeout=10.0) as reader:
 
             def receive(timeout: float) -> Marks | None:

@@ -25,11 +25,11 @@ class Pipe(FramePeer):
         self._theirs, self._ours = _SPAWN.Pipe(duplex=False)
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         yield lambda frame: self._ours.send_bytes(memoryview(frame).cast("B"))
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         out = np.zeros(task.size, np.uint8)
 
         def receive(timeout: float) -> Marks | None:
@@ -47,12 +47,13 @@ class Queue(FramePeer):
     """Pickled objects, sent by a thread; the writer drops a frame when two are waiting."""
 
     calls = "Queue(2), put_nowait(array), dropped when full; get(), the newest of them"
+    note = "the call only hands the array to a thread, which pickles it later, on the same core"
 
     def __init__(self) -> None:
         self._queue: Any = _SPAWN.Queue(2)
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         def publish(frame: Pixels) -> bool:
             try:
                 self._queue.put_nowait(frame)
@@ -63,7 +64,7 @@ class Queue(FramePeer):
         yield publish
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         def receive(timeout: float) -> Marks | None:
             frame = None
             with suppress(queue.Empty):

@@ -50,7 +50,7 @@ class Log(FramePeer):
     delivers = False
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         stream: Any = None
         unsent = 0
 
@@ -70,7 +70,7 @@ class Log(FramePeer):
             stream.disconnect()
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])

@@ -17,13 +17,13 @@ class PythonRing(FramePeer):
     sleeps = False
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         config = FastLaneConfig(task.width, task.height, capacity=CAPACITY)
         with PythonRingWriter.create(task.name, config) as ring:
             yield lambda frame: ring.publish(frame.tobytes())
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         last: Marks | None = None
         with PythonRingReader.attach(task.name) as ring:
 

@@ -34,14 +34,14 @@ class OverSocket(FramePeer):
         return lambda frame: publisher.put(frame.tobytes())
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         with self._session(task, "listen") as session:
             drop = zenoh.CongestionControl.DROP
             publisher = session.declare_publisher("frame", congestion_control=drop, express=True)
             yield self._put(publisher, task)
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         with self._session(task, "connect") as session:
             subscriber = session.declare_subscriber("frame", RingChannel(1))
 

@@ -15,9 +15,10 @@ class Conflating(FramePeer):
 
     package = "pyzmq"
     calls = "PUB/SUB over ipc://, CONFLATE; send(array, copy=False); poll(), recv(copy=False)"
+    note = "the call only lends the array to a thread, which copies it later, on the same core"
 
     @contextmanager
-    def writer(self, task: Task) -> Iterator[Publish]:  # noqa: D102
+    def writer(self, task: Task) -> Iterator[Publish]:
         with zmq.Context() as context, context.socket(zmq.PUB) as socket:
             socket.setsockopt(zmq.CONFLATE, 1)
             socket.setsockopt(zmq.LINGER, 0)
@@ -25,7 +26,7 @@ class Conflating(FramePeer):
             yield lambda frame: socket.send(frame, copy=False)
 
     @contextmanager
-    def reader(self, task: Task) -> Iterator[Receive]:  # noqa: D102
+    def reader(self, task: Task) -> Iterator[Receive]:
         with zmq.Context() as context, context.socket(zmq.SUB) as socket:
             socket.setsockopt(zmq.CONFLATE, 1)
             socket.setsockopt(zmq.LINGER, 0)
