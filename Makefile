@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench bench-peers screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,13 +53,14 @@ soak: $(VENV)/.developer build/release/.configured ## the slow, step, command an
 endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
 	$(BIN)/python -m tests.viewer.endurance --hours 24
 
-bench: $(VENV)/.developer ## each lane beside its limit and its peers
-	$(BIN)/python -m bench fast
-	$(BIN)/python -m bench slow
-	$(BIN)/python -m bench step
-	$(BIN)/python -m bench viewer
-	$(BIN)/python -m bench engine
-	$(BIN)/python -m bench trajectory
+# Peers that can not be installed here are listed as such in the results, so nothing of this may fail.
+bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3 GB
+	-tools/frame_peers.sh $(BIN)/python
+	-tools/bench_peers.sh trackers
+	-tools/step_peers.sh
+
+bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
+	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
