@@ -204,7 +204,8 @@ class Supervisor:
         """Find the worker's process group; a proxy that has just begun gets time to start it."""
         deadline = self._loop.time() + WAIT_FOR_WORKER
         while True:
-            # Looked at before the group: a worker noted between the two looks is found by the next one.
+            # Looked at before the group: a worker noted between the two looks is found by the
+            # next one.
             noted = (spool / "worker.json").exists()
             group = running_worker(spool)
             proxy = self._proxies.get(spool)
