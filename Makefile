@@ -85,10 +85,11 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.developer: $(VENV)/.installed
+# It does not wait for .installed, which would build the extension once more.
+$(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
 	tools/system_packages.sh --qt --instructions $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
-	touch $@
+	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json
 	PATH="$(abspath $(BIN)):$$PATH" cmake --preset release

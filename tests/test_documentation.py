@@ -36,7 +36,7 @@ def test_the_quick_start_runs_as_written(root: Path, tmp_path: Path) -> None:
 def test_the_readme_lists_every_command(root: Path) -> None:
     readme = (root / "README.md").read_text(encoding="utf-8")
     for command in COMMANDS:
-        assert f"`lanekit {command.NAME}" in readme
+        assert f"`lanekit {command}" in readme
 
 
 def test_every_link_and_path_in_the_documents_leads_somewhere(root: Path) -> None:

@@ -49,7 +49,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def distributions(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist, and the wheel built from that sdist."""
+    """The sdist, and the wheel built from that sdist; tools/test_pythons.sh may have built them."""
+    if built := os.environ.get("LANEKIT_DISTRIBUTIONS"):
+        return Path(built)
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--outdir", out, checkout)
     return out
@@ -114,6 +116,7 @@ target_link_libraries(consumer PRIVATE lanekit::lanekit)
 """
 
 
+@pytest.mark.once
 def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_path: Path) -> None:
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     run("cmake", "-S", checkout, "-B", build, "-DBUILD_TESTING=OFF")
@@ -128,6 +131,7 @@ def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_pa
     assert run(consumer / "build" / "consumer") == "1\n"
 
 
+@pytest.mark.once
 def test_a_frame_published_from_c_is_read_from_python(checkout: Path, tmp_path: Path) -> None:
     source = tmp_path / "publish.c"
     source.write_text(TEN_LINES.replace("lk_frame_writer_close(writer);", "getchar();"))

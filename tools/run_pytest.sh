@@ -8,6 +8,8 @@ set -euo pipefail
 set -m # without job control the shell lets background jobs ignore Ctrl-C, which tests send
 
 python=$1
+unset PYTHONDONTWRITEBYTECODE # or hundreds of short-lived processes compile the same modules anew
+export OPENBLAS_NUM_THREADS=1 # numpy's threads, one a core in each process, only take turns here
 waiting=(tests/slow tests/viewer tests/worker tests/integrations tests/engine tests/command tests/trajectory)
 log=build/tests-waiting.log
 mkdir -p build
