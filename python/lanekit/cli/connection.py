@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,20 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="unix:/path or host:port (default: LANEKIT_DAEMON, else the usual socket)",
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the daemon's token")
-    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed its certificate")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TOKEN_FILE"),
+        help="the daemon's token (default: LANEKIT_TOKEN_FILE)",
+    )
+    parser.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TLS_CA"),
+        help="who signed its certificate (default: LANEKIT_TLS_CA)",
+    )
     parser.add_argument(
         "--insecure-loopback", action="store_true", help="no TLS; for a loopback address only"
     )
@@ -43,6 +56,11 @@ def connect(args: argparse.Namespace) -> DaemonClient:
         )
     except ValueError as error:
         raise TelemetryError(str(error)) from error
+
+
+def path_from(variable: str) -> Path | None:
+    """Return the path that an environment variable names, if it names one."""
+    return Path(text) if (text := os.environ.get(variable)) else None
 
 
 def missing_slow(error: ModuleNotFoundError) -> MissingExtra:
