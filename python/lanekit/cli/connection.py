@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient
 
 
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+def add_connection_arguments(
+    parser: argparse._ActionsContainer, default: str = "LANEKIT_DAEMON, else the usual socket"
+) -> None:
     """Declare --daemon and what a daemon on TCP asks for."""
     parser.add_argument(
-        "--daemon",
-        metavar="TARGET",
-        help="unix:/path or host:port (default: LANEKIT_DAEMON, else the usual socket)",
+        "--daemon", metavar="TARGET", help=f"unix:/path or host:port (default: {default})"
     )
     parser.add_argument(
         "--token-file",

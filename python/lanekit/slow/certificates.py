@@ -84,8 +84,8 @@ def make_certificates(
 
 def own_names() -> list[str]:
     """Return the names that this machine gives itself."""
-    names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()]
-    return [name for name in dict.fromkeys(names) if _is_name(name)]
+    given = [name for name in (socket.gethostname(), socket.getfqdn()) if _is_name(name)]
+    return ["localhost", "127.0.0.1", "::1", *given]
 
 
 def general_name(text: str) -> x509.GeneralName:
