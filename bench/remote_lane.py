@@ -35,11 +35,12 @@ class Effort:
     rounds: int
     seconds: float
     sizes: tuple[tuple[int, int], ...] = SIZES
+    ways: int = len(WAYS)
 
 
 FULL = Effort(rounds=5, seconds=6.0)
 QUICK = Effort(rounds=2, seconds=3.0)
-TINY = Effort(rounds=1, seconds=1.0, sizes=SIZES[:1])
+TINY = Effort(rounds=1, seconds=1.0, sizes=SIZES[:1], ways=2)
 
 
 def _run_id() -> str:
@@ -117,9 +118,10 @@ def _share(daemon: TcpDaemon, do: Callable[[], None]) -> float:
 
 def ways(effort: Effort, shape: tuple[int, int]) -> dict[str, Any]:
     """Return every way's figures for frames of one size: medians over the rounds."""
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name, _, _ in WAYS}
+    chosen = WAYS[: effort.ways]
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name, _, _ in chosen}
     for number in range(effort.rounds):
-        for name, recipe, tls in WAYS if number % 2 == 0 else reversed(WAYS):
+        for name, recipe, tls in chosen if number % 2 == 0 else reversed(chosen):
             with scratch() as directory:
                 found = _one_way(directory / "d", shape, recipe, tls, effort.seconds)
             rounds[name].append(found)
