@@ -88,7 +88,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
 	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,export,rl,test,test-viewer,bench,lint]'
 	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

@@ -33,7 +33,7 @@ _PACKAGES = (
     *("lanekit", "numpy", "cffi", "gymnasium", "mujoco", "PyQt6", "grpcio", "pyzmq", "iceoryx2"),
     *("eclipse-zenoh", "faster-fifo", "rerun-sdk", "fastapi", "aiohttp", "apsw"),
 )
-_IN_FULL_ONLY = ("engine", "viewer")
+_IN_FULL_ONLY = ("engine", "viewer", "remote")
 
 
 class Plan(NamedTuple):

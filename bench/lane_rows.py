@@ -289,6 +289,20 @@ def _viewer(results: Found) -> Iterable[Row]:
                 )
 
 
+def _remote(results: Found) -> Iterable[Row]:
+    for each in results.get("ways", ()):
+        if each is None:
+            continue
+        for name, found in each["ways"].items():
+            made = partial(Row, "remote", "a frame's way to a watcher over loopback, p50")
+            case = f"{each['frame']}, {name}"
+            ratio = _point(found["p50_ms"] / found["tcp_p50_ms"])
+            yield made(case, "plain TCP", "limit", "ms", "less", _point(found["tcp_p50_ms"]))
+            yield made(
+                case, "WatchFrames", "ours", "ms", "less", _point(found["p50_ms"]), ratio, "TCP"
+            )
+
+
 _LANES: dict[str, Callable[[Found], Iterable[Row]]] = {
     "fast": _fast,
     "peers": _peers,
@@ -297,6 +311,7 @@ _LANES: dict[str, Callable[[Found], Iterable[Row]]] = {
     "slow": _slow,
     "engine": _engine,
     "viewer": _viewer,
+    "remote": _remote,
 }
 
 

@@ -21,6 +21,7 @@ _TITLES = {
     "slow": "The slow lane",
     "engine": "The engine",
     "viewer": "The viewer",
+    "remote": "Frames over the network",
 }
 _IMAGES = Path("images") / "benchmarks"
 

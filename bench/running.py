@@ -59,6 +59,13 @@ METHODS = {
         "alternate, every other round backwards; rates are medians over the rounds, ratios medians "
         "of the ratios within a round. memcpy is one C loop into a ring of the same size."
     ),
+    "remote": (
+        "Worker, daemon and watcher are processes of one machine; the network is loopback. A "
+        "frame's time counts from its publication in shared memory to when the watcher has its "
+        "bytes, that of plain TCP from before the first byte is sent to when the last one is "
+        "read, for as many bytes as the frame took. CPU is the daemon's processor time over wall "
+        "time. Ways alternate, figures are medians over the rounds."
+    ),
 }
 
 TRIES = 8

@@ -43,6 +43,7 @@ COMMANDS = (
     "serve",
     "engine",
     "daemon",
+    "certs",
     "proxy",
     "run",
     "submit",

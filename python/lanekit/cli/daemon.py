@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from lanekit.cli.connection import missing_slow
+from lanekit.cli.connection import missing_slow, path_from
 
 NAME = "daemon"
 HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
@@ -26,10 +26,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="listen on TCP too; needs TLS and --token-file"
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="every call must bring this file's token"
+        "--tls-cert",
+        type=Path,
+        metavar="FILE",
+        help="certificate chain, PEM (default: LANEKIT_TLS_CERT); `lanekit certs` makes one",
+    )
+    parser.add_argument(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help="its private key, PEM (default: LANEKIT_TLS_KEY)",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TOKEN_FILE"),
+        help="every call must bring this file's token (default: LANEKIT_TOKEN_FILE)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=Path,
+        metavar="FILE",
+        help="further tokens, a line each: NAME TOKEN; each is for the runs NAME.* only",
     )
     parser.add_argument(
         "--insecure-loopback",
@@ -66,14 +86,16 @@ def run(args: argparse.Namespace) -> int:
         else:
             socket = Path(parse_target(f"unix:{args.socket}").path)
         state = args.state or (args.store.absolute().parent if args.store else state_directory())
+        over_tls = args.listen is not None and not args.insecure_loopback
         options = DaemonOptions(
             store=(args.store or default_store()).absolute(),
             state=state.absolute(),
             socket=socket,
             listen=args.listen,
             token_file=args.token_file,
-            tls_cert=args.tls_cert,
-            tls_key=args.tls_key,
+            tokens_file=args.tokens,
+            tls_cert=args.tls_cert or (path_from("LANEKIT_TLS_CERT") if over_tls else None),
+            tls_key=args.tls_key or (path_from("LANEKIT_TLS_KEY") if over_tls else None),
             insecure_loopback=args.insecure_loopback,
             durability=args.durability,
         )

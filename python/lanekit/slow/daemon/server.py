@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
+from lanekit.slow.daemon.access import known_tokens
 from lanekit.slow.daemon.health import Health
 from lanekit.slow.daemon.listening import (
     SERVER_OPTIONS,
@@ -60,6 +61,8 @@ class DaemonOptions:
     """HOST:PORT, to listen on TCP as well."""
     token_file: Path | None = None
     """Every call must bring this token, on the socket too. Needed for TCP."""
+    tokens_file: Path | None = None
+    """Further tokens, each for the runs of one name: see ``access``."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_loopback: bool = False
@@ -104,7 +107,8 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         with contextlib.ExitStack() as held:
-            token = None if options.token_file is None else read_token(options.token_file)
+            owner = None if options.token_file is None else read_token(options.token_file)
+            tokens = known_tokens(owner, options.tokens_file)
             self._take_locks(held)
             bus = RunBus()
             sink = TelemetryDBSink(options.store, bus, durability=options.durability)
@@ -121,11 +125,11 @@ class Daemon:
                 options.durability,
             )
             held.callback(supervisor.close)
-            service = TrainerService(sink, bus, store, supervisor)
+            service = TrainerService(sink, bus, store, supervisor, tokens)
             held.callback(service.close)
             health = Health()
             server = grpc.aio.server(
-                interceptors=() if token is None else (TokenInterceptor(token),),
+                interceptors=(TokenInterceptor(tokens),) if tokens.needed else (),
                 options=SERVER_OPTIONS,
             )
             self._add_services(server, service, health)
