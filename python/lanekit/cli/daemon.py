@@ -26,6 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="listen on TCP too; needs TLS and --token-file"
     )
+    parser.add_argument(
+        "--web",
+        metavar="[HOST:]PORT",
+        help="serve the browser's page too; TLS is needed beyond loopback",
+    )
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     parser.add_argument(
@@ -71,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
             state=state.absolute(),
             socket=socket,
             listen=args.listen,
+            web=args.web,
             token_file=args.token_file,
             tls_cert=args.tls_cert,
             tls_key=args.tls_key,

@@ -28,10 +28,12 @@ from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
     TokenInterceptor,
     check_listen,
+    check_web,
     server_credentials,
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.web_page import WebPage
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -60,6 +62,8 @@ class DaemonOptions:
     """HOST:PORT, to listen on TCP as well."""
     token_file: Path | None = None
     """Every call must bring this token, on the socket too. Needed for TCP."""
+    web: str | None = None
+    """PORT or HOST:PORT, to serve the browser's page."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_loopback: bool = False
@@ -73,8 +77,10 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
     """
     if (options.tls_cert is None) != (options.tls_key is None):
         raise ValueError("--tls-cert and --tls-key go together")
-    if options.listen is None and (options.tls_cert or options.insecure_loopback):
-        raise ValueError("--tls-cert, --tls-key and --insecure-loopback are for --listen")
+    if options.listen is None and options.insecure_loopback:
+        raise ValueError("--insecure-loopback is for --listen")
+    if options.listen is None and options.web is None and options.tls_cert:
+        raise ValueError("--tls-cert and --tls-key are for --listen and --web")
     if options.listen is not None:
         check_listen(
             options.listen,
@@ -82,6 +88,8 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
             token=options.token_file is not None,
             insecure_loopback=options.insecure_loopback,
         )
+    if options.web is not None:
+        check_web(options.web, tls=options.tls_cert is not None)
     asyncio.run(Daemon(options).run(ready))
 
 
@@ -131,13 +139,17 @@ class Daemon:
             self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             addresses = self._listen(server)
+            page = WebPage(service, store, token, options.state, options.tls_cert, options.tls_key)
+            held.callback(page.close)
+            if options.web is not None:
+                addresses.append(await page.open(options.web))
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
             await supervisor.fail_abandoned()
             supervisor.sweep()
             await self._stop.wait()
-            await self._drain(server, service, health)
+            await self._drain(server, service, health, page)
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
@@ -180,11 +192,12 @@ class Daemon:
         )
 
     async def _drain(
-        self, server: grpc.aio.Server, service: TrainerService, health: Health
+        self, server: grpc.aio.Server, service: TrainerService, health: Health, page: WebPage
     ) -> None:
         logger.info("shutting down: committing what was received")
         await health.enter_graceful_shutdown()
         service.drain()
+        await page.stop()
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
         try:

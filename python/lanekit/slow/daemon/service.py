@@ -26,11 +26,11 @@ class TrainerService:
         self, sink: TelemetryDBSink, bus: RunBus, store: RunStore, supervisor: Supervisor
     ) -> None:
         self._methods = Methods()
-        self._pulse = Pulse(bus)
+        self.pulse = Pulse(bus)
         self._publishing = Publishing(sink)
-        self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
-        workers = Workers(sink, bus, self._pulse)
-        runs = Runs(sink, self._streams, self._pulse, supervisor, workers)
+        self._streams = Streams(store, self.pulse, busy=lambda: sink.status().queued_batches > 0)
+        self.workers = workers = Workers(sink, bus, self.pulse)
+        self.runs = runs = Runs(sink, self._streams, self.pulse, supervisor, workers)
         self.handler: grpc.GenericRpcHandler = self._methods.handlers(
             self._publishing.methods()
             | self._streams.methods()
@@ -51,7 +51,7 @@ class TrainerService:
         """Take nothing further in; end each call once what it sent is acknowledged."""
         self._methods.drain()
         self._publishing.drain()
-        self._pulse.stop()
+        self.pulse.stop()
 
     def cut(self) -> None:
         """End the drained calls whose acknowledgements do not come."""
