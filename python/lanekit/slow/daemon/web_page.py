@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanekit.errors import MissingExtra
+from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.security import check_web
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.store.run_store import RunStore
@@ -32,6 +33,7 @@ class WebPage:
         self._daemons_token = token
         self._state = state
         self._tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
+        self._tap: FrameTap | None = None
         self._app: WebApp | None = None
         self._server: WebServer | None = None
 
@@ -50,7 +52,8 @@ class WebPage:
                 f"the browser's page needs more packages ({error}): pip install 'lanekit[web]'"
             ) from None
         service = self._service
-        parts = DaemonParts(self._store, service.pulse, service.runs, service.workers)
+        self._tap = FrameTap()
+        parts = DaemonParts(self._store, service.pulse, service.runs, service.workers, self._tap)
         # Where the daemon has no token, its socket's permissions are its door. A port has none.
         access = Access(self._daemons_token or own_token(self._state))
         self._app = WebApp(parts, access, secure=self._tls is not None)
@@ -64,6 +67,8 @@ class WebPage:
             await self._server.stop()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store and the lanes."""
+        if self._tap is not None:
+            self._tap.close()
         if self._app is not None:
             self._app.close()

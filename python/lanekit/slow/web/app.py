@@ -25,6 +25,7 @@ from starlette.websockets import WebSocket
 from lanekit import errors
 from lanekit.fast.png import encode_png
 from lanekit.slow.batches import check_run_id
+from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import status_code
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.runs import Runs
@@ -36,6 +37,7 @@ from lanekit.slow.web.access import SESSION_SECONDS, Access, AccessGate
 from lanekit.slow.web.following import RunFollower, follow_runs
 from lanekit.slow.web.messages import contents_message, run_message, tape_message
 from lanekit.slow.web.paced_socket import MISBEHAVED, PacedSocket, Refused
+from lanekit.slow.web.watching import WatchedRun
 
 PAGE = Path(__file__).parent / "page"
 READING_THREADS = 2
@@ -67,6 +69,7 @@ class DaemonParts:
     pulse: Pulse
     runs: Runs
     workers: Workers
+    tap: FrameTap
 
 
 class WebApp:
@@ -87,6 +90,7 @@ class WebApp:
                 Route("/api/session", self._session),
                 WebSocketRoute("/api/runs", self._follow_runs),
                 WebSocketRoute("/api/runs/{run_id}", self._follow_run),
+                WebSocketRoute("/api/runs/{run_id}/pictures", self._watch),
                 Route("/api/runs/{run_id}/recorded", self._recorded),
                 Route("/api/runs/{run_id}/tape", self._tape),
                 Route("/api/frames/{frame_id:int}.png", self._frame),
@@ -153,7 +157,8 @@ class WebApp:
 
         async def work() -> None:
             after = _number(websocket.query_params.get("after", "0"), "after")
-            await follow_runs(paced, self._read, self._parts.pulse, after)
+            parts = self._parts
+            await follow_runs(paced, self._read, parts.pulse, parts.tap, after)
 
         await paced.serve(_refusing(work()))
 
@@ -170,6 +175,18 @@ class WebApp:
                 raise ValueError(f"episodes, steps and events can be followed, not {unknown}")
             follower = RunFollower(run_id, paced, self._read, self._parts.pulse)
             await follower.follow(cursors)
+
+        await paced.serve(_refusing(work()))
+
+    async def _watch(self, websocket: WebSocket) -> None:
+        run_id: str = websocket.path_params["run_id"]
+        watched = WatchedRun(self._parts.tap, run_id, websocket.query_params.get("lane", ""))
+        paced = PacedSocket(websocket, watched.wish)
+
+        async def work() -> None:
+            # Only runs of this daemon: another's pictures are behind another's token.
+            await self._read(lambda store: store.counts(check_run_id(run_id)))
+            await watched.watch(paced)
 
         await paced.serve(_refusing(work()))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.display_rows import episode_block, steps_by_agent
 from lanekit.slow.run_bus import Topic
@@ -26,6 +27,8 @@ from lanekit.slow.web.paced_socket import PacedSocket
 
 INTERVAL = 0.1
 """Seconds between two messages of one kind: what comes between goes together."""
+LANES_INTERVAL = 1.0
+"""Seconds between two looks at which runs publish pictures."""
 PAGE_ROWS = 1024
 RECENT_STEPS = 2000
 """Steps whose rewards the page has a curve of, as the desktop's has."""
@@ -46,8 +49,18 @@ class Reader(Protocol):
         """Return what `query` returns."""
 
 
-async def follow_runs(socket: PacedSocket, read: Reader, pulse: Pulse, after_revision: int) -> None:
-    """Send every run that changed after a revision, then each change."""
+async def follow_runs(
+    socket: PacedSocket, read: Reader, pulse: Pulse, tap: FrameTap, after_revision: int
+) -> None:
+    """Send every run that changed after a revision, then each change; and who shows pictures."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_follow_changes(socket, read, pulse, after_revision))
+        group.create_task(_follow_lanes(socket, pulse, tap))
+
+
+async def _follow_changes(
+    socket: PacedSocket, read: Reader, pulse: Pulse, after_revision: int
+) -> None:
     revision, first = after_revision, True
     with pulse.listen(Topic.RUN_CHANGED) as news:
         while not pulse.stopped:
@@ -60,6 +73,20 @@ async def follow_runs(socket: PacedSocket, read: Reader, pulse: Pulse, after_rev
                 first = False
             await news.wait()
             await asyncio.sleep(INTERVAL)
+
+
+async def _follow_lanes(socket: PacedSocket, pulse: Pulse, tap: FrameTap) -> None:
+    """Send the lanes of each run that publishes pictures on this machine, when they change."""
+    told: dict[str, list[str]] | None = None
+    while not pulse.stopped:
+        lanes: dict[str, list[str]] = {}
+        for info in await tap.lanes():
+            if info.live:
+                lanes.setdefault(info.run_id, []).append(info.lane)
+        if lanes != told:
+            told = lanes
+            await socket.send({"lanes": lanes})
+        await pulse.unless_stopped(asyncio.sleep(LANES_INTERVAL))
 
 
 class RunFollower:
