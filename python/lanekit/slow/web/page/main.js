@@ -62,6 +62,11 @@ async function tellDaemon(book, host) {
 }
 
 startAppearance(document.getElementById("theme"));
+// The address after the # says what is shown, so the link must not change it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 document.getElementById("log-out").addEventListener("click", logOut);
 const { host } = await loggedIn();
 const book = new RunBook();
