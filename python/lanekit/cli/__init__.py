@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lanekit import LanekitError, __version__
 from lanekit.cli import (
+    certs,
     clean,
     control,
     daemon,
@@ -65,6 +66,7 @@ COMMANDS: tuple[Command, ...] = (
     serve,
     engine,
     daemon,
+    certs,
     proxy,
     run,
     submit,

@@ -14,7 +14,7 @@ import msgspec
 
 from lanekit.errors import RunNotFound
 from lanekit.slow.batches import check_run_id, check_worker_id, new_run_id
-from lanekit.slow.daemon.methods import Context, Method, Refusal
+from lanekit.slow.daemon.methods import Context, Method, Refusal, who_calls
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended
 from lanekit.slow.daemon.streams import Streams
@@ -139,17 +139,23 @@ class Runs:
         )
         return pb.ArchiveRunResponse(run=await self.run(run_id))
 
-    async def list(self, request: Any, _: Context) -> pb.ListRunsResponse:
+    async def list(self, request: Any, context: Context) -> pb.ListRunsResponse:
         """Return the runs there are, newest first."""
         if request.run_id:
             check_run_id(request.run_id)
+        caller, limit = who_calls(context), request.limit
+        if not caller.is_owner:
+            request.limit = 0  # it counts the caller's own
         # Read beside the writer: also a store that can not be written can be looked at.
         runs = await self._streams.read(partial(listed_runs, request=request))
+        if not caller.is_owner:
+            runs = [run for run in runs if caller.may_touch(run.run_id)][: limit or None]
         return pb.ListRunsResponse(runs=runs)
 
     async def watch(self, request: Any, context: Context) -> None:
         """Send every run as it is, then each change."""
         revision = min(request.after_revision, MAX_REVISION)
+        caller = who_calls(context)
         first = True
         with self._pulse.listen(Topic.RUN_CHANGED) as news:
             while not self._pulse.stopped:
@@ -157,8 +163,9 @@ class Runs:
                 runs = await self._streams.read(
                     partial(RunStore.run_messages, after_revision=revision)
                 )
+                revision = max((run.revision for run in runs), default=revision)
+                runs = [run for run in runs if caller.may_touch(run.run_id)]
                 if runs or first:
-                    revision = max((run.revision for run in runs), default=revision)
                     await context.write(pb.WatchRunsResponse(runs=runs, revision=revision))
                     first = False
                 await news.wait()

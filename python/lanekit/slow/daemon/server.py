@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
+from lanekit.slow.daemon.access import known_tokens
 from lanekit.slow.daemon.health import Health
 from lanekit.slow.daemon.listening import (
     SERVER_OPTIONS,
@@ -64,6 +65,8 @@ class DaemonOptions:
     """Every call must bring this token, on the socket too. Needed for TCP."""
     web: str | None = None
     """PORT or HOST:PORT, to serve the browser's page."""
+    tokens_file: Path | None = None
+    """Further tokens, each for the runs of one name: see ``access``."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_loopback: bool = False
@@ -112,7 +115,8 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         with contextlib.ExitStack() as held:
-            token = None if options.token_file is None else read_token(options.token_file)
+            owner = None if options.token_file is None else read_token(options.token_file)
+            tokens = known_tokens(owner, options.tokens_file)
             self._take_locks(held)
             bus = RunBus()
             sink = TelemetryDBSink(options.store, bus, durability=options.durability)
@@ -129,11 +133,11 @@ class Daemon:
                 options.durability,
             )
             held.callback(supervisor.close)
-            service = TrainerService(sink, bus, store, supervisor)
+            service = TrainerService(sink, bus, store, supervisor, tokens)
             held.callback(service.close)
             health = Health()
             server = grpc.aio.server(
-                interceptors=() if token is None else (TokenInterceptor(token),),
+                interceptors=(TokenInterceptor(tokens),) if tokens.needed else (),
                 options=SERVER_OPTIONS,
             )
             self._add_services(server, service, health)

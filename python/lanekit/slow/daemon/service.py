@@ -6,6 +6,8 @@ import asyncio
 
 import grpc
 
+from lanekit.slow.daemon.access import Tokens
+from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import Methods
 from lanekit.slow.daemon.publishing import Publishing
 from lanekit.slow.daemon.pulse import Pulse
@@ -13,6 +15,7 @@ from lanekit.slow.daemon.runs import Runs
 from lanekit.slow.daemon.silence import Silence
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.watching import Watching
 from lanekit.slow.daemon.workers import Workers
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -23,9 +26,16 @@ class TrainerService:
     """The protocol's service over one store. Made inside the event loop that serves it."""
 
     def __init__(
-        self, sink: TelemetryDBSink, bus: RunBus, store: RunStore, supervisor: Supervisor
+        self,
+        sink: TelemetryDBSink,
+        bus: RunBus,
+        store: RunStore,
+        supervisor: Supervisor,
+        tokens: Tokens,
     ) -> None:
-        self._methods = Methods()
+        self._methods = Methods(tokens)
+        self.tap = FrameTap()
+        """The fast lanes of this machine, for whoever serves frames from this process."""
         self.pulse = Pulse(bus)
         self._publishing = Publishing(sink)
         self._streams = Streams(store, self.pulse, busy=lambda: sink.status().queued_batches > 0)
@@ -36,6 +46,7 @@ class TrainerService:
             | self._streams.methods()
             | workers.methods()
             | runs.methods()
+            | Watching(self.tap, self.pulse).methods()
         )
         """What a gRPC server is given."""
         silence = Silence(
@@ -52,6 +63,7 @@ class TrainerService:
         self._methods.drain()
         self._publishing.drain()
         self.pulse.stop()
+        self.tap.end_watches()
 
     def cut(self) -> None:
         """End the drained calls whose acknowledgements do not come."""
@@ -66,3 +78,4 @@ class TrainerService:
         self._watching.cancel()
         self._publishing.close()
         self._streams.close()
+        self.tap.close()

@@ -28,7 +28,13 @@ from lanekit import errors
 from lanekit.slow.daemon.own_events import OwnEvents
 from lanekit.slow.daemon.patience import Patience
 from lanekit.slow.daemon.process_groups import alive, send_signal
-from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_is_named
+from lanekit.slow.daemon.spools import (
+    SpoolState,
+    look,
+    run_of_spool,
+    running_worker,
+    spool_is_named,
+)
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
@@ -187,7 +193,10 @@ class Supervisor:
         spools |= {
             Path(worker.spool_directory)
             for worker in run.workers
-            if worker.spool_directory and worker.host == host
+            if worker.spool_directory
+            and worker.host == host
+            # Its sender says where the spool is; whose it is, the spool itself must say.
+            and run_of_spool(Path(worker.spool_directory)) == run.run_id
         }
         groups = {
             group for spool in spools if (group := await self._worker_group(spool)) is not None
@@ -204,7 +213,7 @@ class Supervisor:
         """Find the worker's process group; a proxy that has just begun gets time to start it."""
         deadline = self._loop.time() + WAIT_FOR_WORKER
         while True:
-            # Looked at before the group: a worker noted between the two looks is found by the next one.
+            # Before the group: a worker noted between the two looks is found by the next one.
             noted = (spool / "worker.json").exists()
             group = running_worker(spool)
             proxy = self._proxies.get(spool)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanekit.errors import MissingExtra
-from lanekit.slow.daemon.frames.tap import FrameTap
+from lanekit.slow.daemon.access import Tokens
 from lanekit.slow.daemon.security import check_web
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.store.run_store import RunStore
@@ -23,17 +23,16 @@ class WebPage:
         self,
         service: TrainerService,
         store: RunStore,
-        token: str | None,
+        tokens: Tokens,
         state: Path,
         tls_cert: Path | None,
         tls_key: Path | None,
     ) -> None:
         self._service = service
         self._store = store
-        self._daemons_token = token
+        self._tokens = tokens
         self._state = state
         self._tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
-        self._tap: FrameTap | None = None
         self._app: WebApp | None = None
         self._server: WebServer | None = None
 
@@ -52,10 +51,10 @@ class WebPage:
                 f"the browser's page needs more packages ({error}): pip install 'lanekit[web]'"
             ) from None
         service = self._service
-        self._tap = FrameTap()
-        parts = DaemonParts(self._store, service.pulse, service.runs, service.workers, self._tap)
+        parts = DaemonParts(self._store, service.pulse, service.runs, service.workers, service.tap)
         # Where the daemon has no token, its socket's permissions are its door. A port has none.
-        access = Access(self._daemons_token or own_token(self._state))
+        tokens = self._tokens if self._tokens.needed else Tokens(own_token(self._state))
+        access = Access(tokens)
         self._app = WebApp(parts, access, secure=self._tls is not None)
         certificate = None if self._tls is None else Certificate(*self._tls)
         self._server = WebServer(self._app.asgi, host, port, certificate)
@@ -67,8 +66,6 @@ class WebPage:
             await self._server.stop()
 
     def close(self) -> None:
-        """Let go of the store and the lanes."""
-        if self._tap is not None:
-            self._tap.close()
+        """Let go of the store."""
         if self._app is not None:
             self._app.close()

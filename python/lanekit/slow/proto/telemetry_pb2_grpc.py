@@ -105,6 +105,16 @@ class TrainerServiceStub(object):
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.SerializeToString,
                 response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.FromString,
                 _registered_method=True)
+        self.WatchFrames = channel.stream_stream(
+                '/lanekit.telemetry.v1.TrainerService/WatchFrames',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.FromString,
+                _registered_method=True)
+        self.ListLanes = channel.unary_unary(
+                '/lanekit.telemetry.v1.TrainerService/ListLanes',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer(object):
@@ -214,6 +224,23 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchFrames(self, request_iterator, context):
+        """A run's pictures, from the fast lane on the daemon's machine, which is read only while somebody
+        watches. Every request names the lane, and says how many more responses there is room for. No
+        more are sent, and each brings what is newest when it is sent: a slow network loses
+        frames, and never gets an old one. The worker notices nothing of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLanes(self, request, context):
+        """The lanes with pictures on the daemon's machine.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -286,6 +313,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.Heartbeat,
                     request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.FromString,
                     response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'WatchFrames': grpc.stream_stream_rpc_method_handler(
+                    servicer.WatchFrames,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.SerializeToString,
+            ),
+            'ListLanes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLanes,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -667,6 +704,60 @@ class TrainerService(object):
             '/lanekit.telemetry.v1.TrainerService/Heartbeat',
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.SerializeToString,
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchFrames(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/WatchFrames',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLanes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/ListLanes',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,9 +1,10 @@
-"""Who may use the page: the daemon's token, in a header or once at login; then a signed cookie.
+"""Who may use the page: a token of the daemon's, in a header or once at login; then a cookie.
 
 The page's own files hold no secret and are given to anybody who can connect. Everything below
 ``/api/`` needs the token, as ``Authorization: Bearer TOKEN``, or the cookie that a login with the
-token sets. The cookie holds a date and its signature, never the token; nothing is kept about it, so
-it outlives a restart of the daemon, and ends with the token.
+token sets. The cookie holds a name, a date and their signature, never the token; nothing is kept
+about it, so it outlives a restart of the daemon, and ends with the token. Whose token it was
+decides which runs are shown.
 
 A cookie travels with whatever the browser sends, so what other sites' pages could make it send is
 refused: the cookie is SameSite=Strict, and requests that change something or open a websocket must
@@ -12,7 +13,6 @@ come from the page's own origin.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import secrets
@@ -26,6 +26,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lanekit.slow.daemon.access import OWNER, Caller, Tokens
 from lanekit.slow.endpoint import read_token
 
 SESSION_SECONDS = 30 * 86400
@@ -63,44 +64,47 @@ def own_token(directory: Path) -> str:
 
 
 class Access:
-    """Knows the token, and the cookies made from it."""
+    """Knows the tokens, and the cookies made from them."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
         # Cookies of one host are shared by all its ports: two daemons must not overwrite each
         # other's.
-        digest = hmac.digest(self._token, b"lanekit cookie name", hashlib.sha256)
-        self.cookie_name = f"lanekit-{digest.hex()[:12]}"
+        self.cookie_name = f"lanekit-{(tokens.sign(OWNER, 'cookie name') or '')[:12]}"
 
-    def is_token(self, given: str) -> bool:
-        """Tell whether this is the token, in a time that says nothing about it."""
-        return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token)
+    def caller_with(self, token: str) -> Caller | None:
+        """Return whose token this is; None for nobody's."""
+        return self._tokens.caller([f"Bearer {token}".encode("utf-8", "surrogatepass")])
 
-    def new_session(self, now: float | None = None) -> str:
+    def new_session(self, caller: Caller, now: float | None = None) -> str:
         """Return a cookie's value that is good for :data:`SESSION_SECONDS`."""
         until = int((time.time() if now is None else now) + SESSION_SECONDS)
-        return f"{until}.{self._signature(until)}"
+        return f"{until}.{caller.name}.{self._signature(caller, until)}"
 
-    def is_session(self, value: str, now: float | None = None) -> bool:
-        """Tell whether a cookie's value was made by :meth:`new_session`, and not too long ago."""
-        until, _, signature = value.partition(".")
+    def caller_of_session(self, value: str, now: float | None = None) -> Caller | None:
+        """Return for whom :meth:`new_session` made a cookie's value; None if it did not, or is old.
+
+        It also ends with the token that it was made for.
+        """
+        until, name, signature = (value.split(".") + ["", ""])[:3]
         if not (until.isascii() and until.isdigit() and len(until) <= 12):
-            return False
-        if not hmac.compare_digest(signature.encode(), self._signature(int(until)).encode()):
-            return False
-        return (time.time() if now is None else now) < int(until)
+            return None
+        caller = Caller(name)
+        expected = self._signature(caller, int(until))
+        if expected is None or not hmac.compare_digest(signature.encode(), expected.encode()):
+            return None
+        return caller if (time.time() if now is None else now) < int(until) else None
 
-    def admits(self, headers: Headers) -> bool:
-        """Tell whether a request brings the token or a session."""
+    def caller(self, headers: Headers) -> Caller | None:
+        """Return who sends a request, by its token or its session; None for nobody known."""
         kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self.is_token(token.strip()):
-            return True
+        if kind.lower() == "bearer":
+            return self.caller_with(token.strip())
         cookie = _cookie(headers.get("cookie", ""), self.cookie_name)
-        return cookie is not None and self.is_session(cookie)
+        return None if cookie is None else self.caller_of_session(cookie)
 
-    def _signature(self, until: int) -> str:
-        text = f"lanekit session until {until}".encode()
-        return hmac.digest(self._token, text, hashlib.sha256).hex()
+    def _signature(self, caller: Caller, until: int) -> str | None:
+        return self._tokens.sign(caller, f"session until {until}")
 
 
 class AccessGate:
@@ -148,7 +152,9 @@ class AccessGate:
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if changes and not _is_own_origin(headers):
             return 403, "this request comes from another site's page, which may not send it"
-        if path in OPEN_PATHS or self._access.admits(headers):
+        caller = self._access.caller(headers)
+        if path in OPEN_PATHS or caller is not None:
+            scope["caller"] = caller
             return None
         return 401, (
             "this needs the daemon's token: log in on the page, or send the header "

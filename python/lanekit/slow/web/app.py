@@ -16,7 +16,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -25,13 +25,14 @@ from starlette.websockets import WebSocket
 from lanekit import errors
 from lanekit.fast.png import encode_png
 from lanekit.slow.batches import check_run_id
+from lanekit.slow.daemon.access import Caller
 from lanekit.slow.daemon.frames.tap import FrameTap
-from lanekit.slow.daemon.methods import status_code
+from lanekit.slow.daemon.methods import Refusal, status_code
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.runs import Runs
 from lanekit.slow.daemon.workers import Workers
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.replay.tape import Player, read_contents, read_pixels, read_tape
+from lanekit.slow.replay.tape import Player, read_contents, read_pixels, read_tape, run_of_frame
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.web.access import SESSION_SECONDS, Access, AccessGate
 from lanekit.slow.web.following import RunFollower, follow_runs
@@ -47,6 +48,7 @@ LARGEST_NUMBER = 2**62
 
 HTTP_STATUS = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.NOT_FOUND: 404,
     grpc.StatusCode.FAILED_PRECONDITION: 409,
     grpc.StatusCode.ALREADY_EXISTS: 409,
@@ -93,7 +95,7 @@ class WebApp:
                 WebSocketRoute("/api/runs/{run_id}/pictures", self._watch),
                 Route("/api/runs/{run_id}/recorded", self._recorded),
                 Route("/api/runs/{run_id}/tape", self._tape),
-                Route("/api/frames/{frame_id:int}.png", self._frame),
+                Route("/api/runs/{run_id}/frames/{frame_id:int}.png", self._frame),
                 Route("/api/runs/{run_id}/{action}", self._act, methods=["POST"]),
             ],
             middleware=[Middleware(AccessGate, access=access)],
@@ -127,12 +129,13 @@ class WebApp:
             token = msgspec.json.decode(body, type=dict[str, str]).get("token", "")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise HTTPException(400, 'a login is a JSON object: {"token": "..."}') from None
-        if not self._access.is_token(token.strip()):
+        caller = self._access.caller_with(token.strip())
+        if caller is None:
             raise HTTPException(401, "this is not the daemon's token")
         response = Response(status_code=204)
         response.set_cookie(
             self._access.cookie_name,
-            self._access.new_session(),
+            self._access.new_session(caller),
             max_age=SESSION_SECONDS,
             httponly=True,
             samesite="strict",
@@ -147,8 +150,9 @@ class WebApp:
         )
         return response
 
-    async def _session(self, _: Request) -> Response:
-        return JSONResponse({"host": socket.gethostname()})
+    async def _session(self, request: Request) -> Response:
+        caller: Caller = request.scope["caller"]
+        return JSONResponse({"host": socket.gethostname(), "name": caller.name})
 
     # --- live ------------------------------------------------------------------------------------
 
@@ -158,7 +162,8 @@ class WebApp:
         async def work() -> None:
             after = _number(websocket.query_params.get("after", "0"), "after")
             parts = self._parts
-            await follow_runs(paced, self._read, parts.pulse, parts.tap, after)
+            caller: Caller = websocket.scope["caller"]
+            await follow_runs(paced, self._read, parts.pulse, parts.tap, caller, after)
 
         await paced.serve(_refusing(work()))
 
@@ -166,7 +171,7 @@ class WebApp:
         paced = PacedSocket(websocket)
 
         async def work() -> None:
-            run_id = check_run_id(websocket.path_params["run_id"])
+            run_id = _run_id(websocket)
             cursors = {
                 kind: None if text == "" else _number(text, kind)
                 for kind, text in websocket.query_params.items()
@@ -179,13 +184,13 @@ class WebApp:
         await paced.serve(_refusing(work()))
 
     async def _watch(self, websocket: WebSocket) -> None:
+        # Not only runs of the daemon: any lane of this machine that is the caller's can be watched.
         run_id: str = websocket.path_params["run_id"]
         watched = WatchedRun(self._parts.tap, run_id, websocket.query_params.get("lane", ""))
         paced = PacedSocket(websocket, watched.wish)
 
         async def work() -> None:
-            # Only runs of this daemon: another's pictures are behind another's token.
-            await self._read(lambda store: store.counts(check_run_id(run_id)))
+            _check_access(websocket, run_id)
             await watched.watch(paced)
 
         await paced.serve(_refusing(work()))
@@ -193,12 +198,12 @@ class WebApp:
     # --- what was recorded -----------------------------------------------------------------------
 
     async def _recorded(self, request: Request) -> Response:
-        run_id = check_run_id(request.path_params["run_id"])
+        run_id = _run_id(request)
         contents = await self._read(partial(read_contents, run_id=run_id))
         return _json(contents_message(contents))
 
     async def _tape(self, request: Request) -> Response:
-        run_id = check_run_id(request.path_params["run_id"])
+        run_id = _run_id(request)
         asked = request.query_params
         player = Player(asked.get("worker", ""), asked.get("agent", ""))
         try:
@@ -211,18 +216,24 @@ class WebApp:
         return _json(tape_message(tape))
 
     async def _frame(self, request: Request) -> Response:
-        frame_id = request.path_params["frame_id"]
-        if frame_id >= 2**63:
-            raise HTTPException(404, "there is no such frame")
-        picture = await self._read(lambda store: encode_png(read_pixels(store, frame_id), effort=1))
+        run_id, frame_id = _run_id(request), request.path_params["frame_id"]
+
+        def picture(store: RunStore) -> bytes | None:
+            if frame_id >= 2**63 or run_of_frame(store, frame_id) != run_id:
+                return None
+            return encode_png(read_pixels(store, frame_id), effort=1)
+
+        content = await self._read(picture)
+        if content is None:
+            raise HTTPException(404, f"run {run_id} has no such frame")
         # A recorded frame never changes.
         headers = {"Cache-Control": "private, max-age=3600, immutable"}
-        return Response(picture, media_type="image/png", headers=headers)
+        return Response(content, media_type="image/png", headers=headers)
 
     # --- control ---------------------------------------------------------------------------------
 
     async def _act(self, request: Request) -> Response:
-        run_id = check_run_id(request.path_params["run_id"])
+        run_id = _run_id(request)
         action: str = request.path_params["action"]
         runs = self._parts.runs
         nobody: Any = None  # whom gRPC would answer
@@ -254,6 +265,19 @@ async def _refusing(work: Any) -> None:
         if others is not None or matching is None:
             raise
         raise Refused(MISBEHAVED, str(_first(matching))) from group
+
+
+def _run_id(connection: HTTPConnection) -> str:
+    """Return the run that a request is about; Refusal unless it is one of the caller's."""
+    run_id = check_run_id(connection.path_params["run_id"])
+    _check_access(connection, run_id)
+    return run_id
+
+
+def _check_access(connection: HTTPConnection, run_id: str) -> None:
+    caller: Caller = connection.scope["caller"]
+    if not caller.may_touch(run_id):
+        raise Refusal(grpc.StatusCode.PERMISSION_DENIED, caller.refusal(run_id))
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:

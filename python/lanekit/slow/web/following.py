@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from lanekit.slow.daemon.access import Caller
 from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.display_rows import episode_block, steps_by_agent
@@ -50,16 +51,21 @@ class Reader(Protocol):
 
 
 async def follow_runs(
-    socket: PacedSocket, read: Reader, pulse: Pulse, tap: FrameTap, after_revision: int
+    socket: PacedSocket,
+    read: Reader,
+    pulse: Pulse,
+    tap: FrameTap,
+    caller: Caller,
+    after_revision: int,
 ) -> None:
-    """Send every run that changed after a revision, then each change; and who shows pictures."""
+    """Send the caller's runs that changed after a revision, then each change; and their lanes."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(_follow_changes(socket, read, pulse, after_revision))
-        group.create_task(_follow_lanes(socket, pulse, tap))
+        group.create_task(_follow_changes(socket, read, pulse, caller, after_revision))
+        group.create_task(_follow_lanes(socket, pulse, tap, caller))
 
 
 async def _follow_changes(
-    socket: PacedSocket, read: Reader, pulse: Pulse, after_revision: int
+    socket: PacedSocket, read: Reader, pulse: Pulse, caller: Caller, after_revision: int
 ) -> None:
     revision, first = after_revision, True
     with pulse.listen(Topic.RUN_CHANGED) as news:
@@ -67,22 +73,25 @@ async def _follow_changes(
             await socket.room()
             news.forget()
             runs = await read(partial(RunStore.run_messages, after_revision=revision))
+            revision = max((run.revision for run in runs), default=revision)
+            runs = [run for run in runs if caller.may_touch(run.run_id)]
             if runs or first:
-                revision = max((run.revision for run in runs), default=revision)
                 await socket.send({"runs": [run_message(run) for run in runs], "next": revision})
                 first = False
             await news.wait()
             await asyncio.sleep(INTERVAL)
 
 
-async def _follow_lanes(socket: PacedSocket, pulse: Pulse, tap: FrameTap) -> None:
+async def _follow_lanes(socket: PacedSocket, pulse: Pulse, tap: FrameTap, caller: Caller) -> None:
     """Send the lanes of each run that publishes pictures on this machine, when they change."""
-    told: dict[str, list[str]] | None = None
+    told: dict[str, dict[str, Any]] | None = None
     while not pulse.stopped:
-        lanes: dict[str, list[str]] = {}
+        lanes: dict[str, dict[str, Any]] = {}
         for info in await tap.lanes():
-            if info.live:
-                lanes.setdefault(info.run_id, []).append(info.lane)
+            if info.live and caller.may_touch(info.run_id):
+                created = info.created_unix_ns // 1_000_000
+                found = lanes.setdefault(info.run_id, {"created": created, "lanes": []})
+                found["lanes"].append(info.lane)
         if lanes != told:
             told = lanes
             await socket.send({"lanes": lanes})

@@ -15,8 +15,8 @@ from typing import Any, cast
 import msgspec
 
 from lanekit.fast.frame import FastLaneMetrics
-from lanekit.slow.daemon.frames.encoding import Encoding, Recipe
-from lanekit.slow.daemon.frames.tap import DEFAULT_RATE, FrameTap, FrameUpdate, FrameWatch
+from lanekit.slow.daemon.frames.tap import FrameTap, FrameWatch
+from lanekit.slow.watched_frames import DEFAULT_RATE, Encoding, FrameUpdate, Recipe
 from lanekit.slow.web.paced_socket import MISBEHAVED, PacedSocket, Refused
 
 _LENGTH = struct.Struct("<I")

@@ -15,15 +15,13 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from lanekit import errors
 from lanekit.fast.frame import FastLaneFrame, FastLaneMetrics
 from lanekit.fast.reader import FastLaneReader
-from lanekit.slow.daemon.frames.encoding import Picture, Recipe, encode
-
-Status = Literal["connected", "reconnecting", "fastlane-unavailable"]
-"""The local viewer's words: publishing; its writer left or died; there was none yet."""
+from lanekit.slow.daemon.frames.encoding import encode
+from lanekit.slow.watched_frames import Picture, Recipe, Status
 
 FrameKey: TypeAlias = tuple[int, int]
 """When a frame was published, and its number: no other frame of its lane has the same."""

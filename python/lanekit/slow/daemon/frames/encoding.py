@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from lanekit.errors import MissingExtra
 from lanekit.fast.frame import FastLaneFrame, PixelFormat
+from lanekit.slow.watched_frames import Encoding, Picture, Recipe
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Encoding = Literal["jpeg", "webp", "png", "raw"]
-ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
-DEFAULT_QUALITY = 85
+__all__ = ["Encoding", "Picture", "Recipe", "check_encoding", "encode"]
 
 # How Pillow is told to read each format. Transparency is ignored: a frame is what the environment
 # rendered, not a layer.
@@ -24,48 +22,6 @@ _MODES: dict[PixelFormat, tuple[str, str]] = {
     "BGRX": ("RGB", "BGRX"),
     "GRAY": ("L", "L"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a watcher wants made of a frame. Equal recipes share one picture."""
-
-    encoding: Encoding = "jpeg"
-    max_width: int = 0
-    """A wider frame is made smaller, in proportion. 0: as wide as it is."""
-    max_height: int = 0
-    quality: int = DEFAULT_QUALITY
-    """1 (small) to 100 (faithful), for JPEG and WebP."""
-
-    def __post_init__(self) -> None:
-        if self.encoding not in ENCODINGS:
-            raise ValueError(f"an encoding is one of {', '.join(ENCODINGS)}; got {self.encoding!r}")
-        if self.max_width < 0 or self.max_height < 0:
-            raise ValueError(f"a picture can not be {self.max_width}x{self.max_height}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"quality goes from 1 to 100; got {self.quality}")
-
-    def size_of(self, width: int, height: int) -> tuple[int, int]:
-        """Return the size that a frame of this size gets: never larger, never less than a pixel."""
-        shares = [1.0]
-        if self.max_width:
-            shares.append(self.max_width / width)
-        if self.max_height:
-            shares.append(self.max_height / height)
-        scale = min(shares)
-        return max(1, round(width * scale)), max(1, round(height * scale))
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A frame as it travels."""
-
-    data: bytes
-    width: int
-    height: int
-    encoding: Encoding
-    pixel_format: PixelFormat
-    """Of raw data. The other encodings are RGB, or GRAY if the frame was."""
 
 
 def check_encoding(encoding: Encoding) -> None:
@@ -92,7 +48,7 @@ def _image(frame: FastLaneFrame) -> Image:
 
     mode, raw_mode = _MODES[frame.pixel_format]
     size = (frame.width, frame.height)
-    return Image.frombuffer(mode, size, frame.data, "raw", raw_mode, 0, 1)
+    return Image.frombytes(mode, size, frame.data, "raw", raw_mode)
 
 
 def _resized(image: Image, size: tuple[int, int]) -> Image:

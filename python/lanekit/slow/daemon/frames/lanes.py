@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lanekit import errors
-from lanekit.fast.frame import PixelFormat, inspect_frames
+from lanekit.fast.frame import inspect_frames
 from lanekit.segments import SegmentInfo, scan_segments
+from lanekit.slow.watched_frames import LaneInfo
 
 # Written by lanekit.integrations.showing.lanes, which this part of the house can not import.
 _SLOT_LANE = re.compile(r"(?P<run>.+)/(?P<lane>env-[0-9]+)", re.DOTALL)
 _LANE = re.compile(r"env-[0-9]{1,9}")
 _STATE_SUFFIX = "/state"
-
-
-@dataclass(frozen=True, slots=True)
-class LaneInfo:
-    """One lane of a run as its header describes it."""
-
-    run_id: str
-    lane: str
-    """Empty for the run's own lane; ``env-3`` for one environment of a grid."""
-    width: int
-    height: int
-    pixel_format: PixelFormat
-    frames: int
-    """Published so far."""
-    viewers: int
-    """Readers on that machine, the daemon among them."""
-    live: bool
-    """Whether somebody publishes there now."""
-    created_unix_ns: int
 
 
 def lane_id(run_id: str, lane: str = "") -> str:

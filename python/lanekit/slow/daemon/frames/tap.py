@@ -20,11 +20,9 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from lanekit.fast.frame import FastLaneMetrics
 from lanekit.slow.daemon.frames.capture import (
     QUIET_INTERVAL,
     Appetite,
@@ -32,47 +30,25 @@ from lanekit.slow.daemon.frames.capture import (
     FrameKey,
     LaneCapture,
     LaneState,
-    Status,
 )
-from lanekit.slow.daemon.frames.encoding import Picture, Recipe, check_encoding
-from lanekit.slow.daemon.frames.lanes import LaneInfo, find_lanes, lane_id
+from lanekit.slow.daemon.frames.encoding import check_encoding
+from lanekit.slow.daemon.frames.lanes import find_lanes, lane_id
+from lanekit.slow.watched_frames import (
+    DEFAULT_RATE,
+    MAX_RATE,
+    MIN_RATE,
+    FrameUpdate,
+    LaneInfo,
+    Recipe,
+    Status,
+    WatchedFrame,
+)
 
-DEFAULT_RATE = 30.0
-MIN_RATE, MAX_RATE = 0.02, 240.0
-"""Frames per second that a watcher may ask for."""
+__all__ = ["FrameTap", "FrameUpdate", "FrameWatch", "LaneInfo", "Recipe", "WatchedFrame"]
+
 ENCODING_THREADS = 2
 _NICENESS = 5
 """Encoding gives way to the training that it shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedFrame:
-    """A frame, encoded, with all that was published with it."""
-
-    picture: Picture
-    source_width: int
-    """As the worker published it; the picture may be smaller."""
-    source_height: int
-    seq: int
-    published_unix_ns: int
-    """By the wall clock of the machine that it was published on."""
-    metrics: FastLaneMetrics
-    metadata: bytes | None
-    skipped: int
-    """Frames that were published since the one this watch gave before, and passed over."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameUpdate:
-    """What a watch gives: mostly a frame; else a change of status, or numbers in a silence."""
-
-    status: Status
-    frame: WatchedFrame | None = None
-    """None: no frame is new. Said when the status changes, and once a second in a silence."""
-    metrics: FastLaneMetrics | None = None
-    """The run's newest numbers, which may be newer than its newest frame. None before any."""
-    problem: str = ""
-    """Why there is no picture, in words; empty while there is nothing to say."""
 
 
 class FrameTap:
@@ -113,11 +89,15 @@ class FrameTap:
         """How many watches are under way."""
         return len(self._watches)
 
+    def end_watches(self) -> None:
+        """End all watches: whoever iterates over one comes to its end."""
+        for watch in tuple(self._watches):
+            watch.close()
+
     def close(self) -> None:
         """End all watches, and leave all lanes."""
         captures = list(self._captures.values())
-        for watch in tuple(self._watches):
-            watch.close()
+        self.end_watches()
         for capture in captures:
             capture.join()
         self._threads.shutdown(cancel_futures=True)
@@ -164,6 +144,11 @@ class FrameWatch:
         if recipe is not None:
             check_encoding(recipe.encoding)
             self._recipe = recipe
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed."""
+        return self._ended.is_set()
 
     def __aiter__(self) -> Self:
         return self
@@ -213,6 +198,7 @@ class FrameWatch:
             metrics=frame.metrics,
             metadata=frame.metadata,
             skipped=max(0, frame.seq - last_seq - 1),  # a new writer counts from 1 again
+            age_ns=time.monotonic_ns() - frame.timestamp_ns,
         )
 
     def close(self) -> None:

@@ -33,9 +33,8 @@ export class LiveView {
     this._episodes = element("tbody");
     this._steps = element("tbody");
     this.root = element("div", { class: "live" },
-      this._picturePlace,
-      numbers,
-      element("div", { class: "beside live" },
+      element("div", { class: "live" }, this._picturePlace, numbers),
+      element("div", { class: "live beside" },
         element("div", { class: "smoothing" }, element("label", { for: "smoothing" }, "Smoothing"), this._smoothing, this._smoothed),
         element("div", { class: "curves" }, this._plots.returns.root, this._plots.lengths.root, this._plots.rewards.root)),
       element("div", { class: "tables below" },

@@ -17,6 +17,11 @@ export function usualRate() {
   return reducedMotion.matches ? 2 : 30;
 }
 
+/** The stage takes on its picture's shape, unless that is an extreme one. */
+export function shape(ratio) {
+  return String(Math.max(1, Math.min(2.4, ratio)));
+}
+
 /** One run's newest frame on a canvas, with a HUD. */
 export class LivePicture {
   constructor(runId, { lane = "", rate = usualRate(), compact = false } = {}) {
@@ -38,6 +43,7 @@ export class LivePicture {
       return [element("dt", {}, name), this._numbers[key]];
     });
     this.hud = element("div", { class: "hud", role: "group", "aria-label": "Newest numbers" }, this._statusLine, element("dl", {}, ...rows));
+    this._compact = compact;
     if (compact) this._statusLine.hidden = true;
     this.root = element("div", { class: "stage" }, this.canvas, this._says, this.hud);
     this._resized = new ResizeObserver(() => this._wish());
@@ -112,6 +118,7 @@ export class LivePicture {
     picture.close();
     this.frames += 1;
     this.canvas.dataset.seq = head.seq;
+    if (!this._compact) this.root.style.setProperty("--shape", shape(head.sourceWidth / head.sourceHeight));
     this.root.classList.toggle("crisp", head.sourceWidth * 2 <= this.root.clientWidth);
     this._tell(head);
     const encoding = head.sourceWidth * head.sourceHeight <= SMALL ? "png" : "jpeg";

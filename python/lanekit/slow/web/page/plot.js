@@ -54,7 +54,7 @@ export class Plot {
     let text = "nothing yet";
     if (curve) {
       text = `last ${numberText(curve.series.last)}`;
-      if (this._window > 1) text += `   mean of ${this._window}: ${numberText(curve.series.mean(curve.series.length - 1, this._window))}`;
+      if (this._window > 1) text += ` · mean of ${this._window}: ${numberText(curve.series.mean(curve.series.length - 1, this._window))}`;
     }
     this._summary.textContent = text;
     this._canvas.setAttribute("aria-label", `${this._title}: ${text}. Left and right arrow keys read values.`);
@@ -189,7 +189,7 @@ export class Plot {
       const index = place - start;
       if (index < 0 || index >= series.length) continue;
       let text = `${name ? `${name}  ` : ""}${numberText(series.values[index])}`;
-      if (this._window > 1) text += `   mean ${numberText(series.mean(index, this._window))}`;
+      if (this._window > 1) text += ` · mean ${numberText(series.mean(index, this._window))}`;
       lines.push([number, text]);
     }
     return lines.slice(0, MOST_LINES);

@@ -3,6 +3,7 @@
 import { RewardStrip } from "./reward-strip.js";
 import { element, icon, iconButton, notice, setText } from "./elements.js";
 import { numberText } from "./numbers.js";
+import { shape } from "./picture.js";
 import { ask } from "./session.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
@@ -208,6 +209,7 @@ export class ReplayView {
     }
     this._canvas.getContext("2d").drawImage(picture, 0, 0);
     this._canvas.dataset.frame = this._tape.frames[number];
+    this._stage.style.setProperty("--shape", shape(picture.width / picture.height));
     this._stage.classList.toggle("crisp", picture.width * 2 <= this._stage.clientWidth);
   }
 
@@ -216,7 +218,7 @@ export class ReplayView {
     if (!id) return Promise.resolve(null);
     if (!this._pictures.has(number)) {
       if (this._pictures.size > 300) this._forgetPictures();
-      this._pictures.set(number, fetch(`/api/frames/${id}.png`)
+      this._pictures.set(number, fetch(`/api/runs/${encodeURIComponent(this._run)}/frames/${id}.png`)
         .then((answer) => { if (!answer.ok) throw new Error("A frame can not be read."); return answer.blob(); })
         .then(createImageBitmap)
         .catch((error) => { this._pictures.delete(number); this.pause(); notice(error.message, "bad"); return null; }));

@@ -93,7 +93,7 @@ export class RunList {
   _update(line, run) {
     line.facts.dataset.state = run.state;
     setText(line.state, run.archived ? `${run.state} (archived)` : run.state);
-    setText(line.steps, `· ${numberText(run.steps)} steps`);
+    setText(line.steps, run.steps === null ? "· pictures only" : `· ${numberText(run.steps)} steps`);
     setText(line.age, ageText(Date.now() - run.created));
     line.pin.setAttribute("aria-pressed", this._pins.ids.has(run.id));
     if (run.id === this._current) line.link.setAttribute("aria-current", "page");

@@ -81,7 +81,7 @@ export class RunView {
     this._badge.dataset.state = run.state;
     setText(this._state, run.archived ? `${run.state} (archived)` : run.state);
     this._actions.update(run);
-    const workers = run.workers.map((each) => [each.id, each.host].filter(Boolean).join(" on ")).filter(Boolean);
-    setText(this._about, [run.reason, workers.length ? `worker ${workers.join(", ")}` : "", run.command.length ? run.command.join(" ") : ""].filter(Boolean).join(" · "));
+    const workers = run.workers.map(({ id, host }) => [id, host && `on ${host}`].filter(Boolean).join(" "));
+    setText(this._about, [run.reason, ...workers, run.command.join(" ")].filter(Boolean).join(" · "));
   }
 }

@@ -2,13 +2,18 @@
 
 import { Connection } from "./connection.js";
 
-const LIVE = new Set(["submitted", "running", "paused"]);
+const LIVE = new Set(["live", "submitted", "running", "paused"]);
 const DEAD = new Set(["failed", "lost", "cancelled"]);
 
 /** Which of three kinds a run is. */
 export function kindOf(run) {
   if (LIVE.has(run.state)) return "live";
   return DEAD.has(run.state) ? "dead" : "finished";
+}
+
+/** A run that shows pictures on the daemon's machine, and that no daemon knows. */
+function laneRun(id, created) {
+  return { id, state: "live", created, steps: null, episodes: null, reason: "publishes pictures; no daemon knows it", command: [], archived: false, actions: [], workers: [] };
 }
 
 /** The book of runs; dispatches "change" when one changed, "state" with the connection. */
@@ -37,7 +42,13 @@ export class RunBook extends EventTarget {
 
   /** The lanes of a run that shows pictures now; empty for others. */
   lanesOf(runId) {
-    return this.lanes[runId] ?? [];
+    return this.lanes[runId]?.lanes ?? [];
+  }
+
+  /** Runs that only show pictures come and go with their lanes. */
+  _addLanes() {
+    for (const [id, run] of this.runs) if (run.state === "live" && !this.lanes[id]) this.runs.delete(id);
+    for (const [id, { created }] of Object.entries(this.lanes)) if (!this.runs.has(id)) this.runs.set(id, laneRun(id, created));
   }
 
   _take(message) {
@@ -45,6 +56,7 @@ export class RunBook extends EventTarget {
     if (message.runs) this.complete = true;
     if (message.next !== undefined) this._revision = message.next;
     if (message.lanes) this.lanes = message.lanes;
+    this._addLanes();
     this.dispatchEvent(new Event("change"));
   }
 }
