@@ -36,6 +36,7 @@ from lanekit.cli import (
     submit,
     top,
     view,
+    web,
     worker,
     workers,
 )
@@ -58,6 +59,7 @@ COMMANDS: tuple[Command, ...] = (
     demo,
     view,
     gui,
+    web,
     ls,
     top,
     clean,

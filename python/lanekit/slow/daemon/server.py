@@ -34,7 +34,7 @@ from lanekit.slow.daemon.security import (
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
-from lanekit.slow.daemon.web_page import WebPage
+from lanekit.slow.daemon.web_page import WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -133,7 +133,8 @@ class Daemon:
                 options.durability,
             )
             held.callback(supervisor.close)
-            service = TrainerService(sink, bus, store, supervisor, tokens)
+            web = WebSettings(options.state, options.tls_cert, options.tls_key)
+            service = TrainerService(sink, bus, store, supervisor, tokens, web)
             held.callback(service.close)
             health = Health()
             server = grpc.aio.server(
@@ -143,17 +144,15 @@ class Daemon:
             self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             addresses = self._listen(server)
-            page = WebPage(service, store, token, options.state, options.tls_cert, options.tls_key)
-            held.callback(page.close)
             if options.web is not None:
-                addresses.append(await page.open(options.web))
+                addresses.append(await service.page.open(options.web))
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
             await supervisor.fail_abandoned()
             supervisor.sweep()
             await self._stop.wait()
-            await self._drain(server, service, health, page)
+            await self._drain(server, service, health)
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
@@ -196,12 +195,12 @@ class Daemon:
         )
 
     async def _drain(
-        self, server: grpc.aio.Server, service: TrainerService, health: Health, page: WebPage
+        self, server: grpc.aio.Server, service: TrainerService, health: Health
     ) -> None:
         logger.info("shutting down: committing what was received")
         await health.enter_graceful_shutdown()
         service.drain()
-        await page.stop()
+        await service.page.stop()
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
         try:

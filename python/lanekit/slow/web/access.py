@@ -86,7 +86,7 @@ class Access:
 
         It also ends with the token that it was made for.
         """
-        until, name, signature = (value.split(".") + ["", ""])[:3]
+        until, name, signature = [*value.split("."), "", ""][:3]
         if not (until.isascii() and until.isdigit() and len(until) <= 12):
             return None
         caller = Caller(name)

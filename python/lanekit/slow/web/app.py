@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,8 @@ from lanekit import errors
 from lanekit.fast.png import encode_png
 from lanekit.slow.batches import check_run_id
 from lanekit.slow.daemon.access import Caller
-from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import Refusal, status_code
-from lanekit.slow.daemon.pulse import Pulse
-from lanekit.slow.daemon.runs import Runs
-from lanekit.slow.daemon.workers import Workers
+from lanekit.slow.daemon.web_page import DaemonParts
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.replay.tape import Player, read_contents, read_pixels, read_tape, run_of_frame
 from lanekit.slow.store.run_store import RunStore
@@ -61,17 +57,6 @@ CONTROL = {
     "resume": pb.CONTROL_ACTION_RESUME,
     "stop": pb.CONTROL_ACTION_STOP,
 }
-
-
-@dataclass(frozen=True)
-class DaemonParts:
-    """What of the daemon the page uses: the same parts that serve gRPC."""
-
-    store: RunStore
-    pulse: Pulse
-    runs: Runs
-    workers: Workers
-    tap: FrameTap
 
 
 class WebApp:
