@@ -21,7 +21,7 @@ from lanekit.slow import emit
 from lanekit.slow.control import ControlInbox
 
 WIDTH, HEIGHT = 240, 120
-LONGEST = 200
+LONGEST = 40
 
 
 def main() -> int:
@@ -64,7 +64,11 @@ def main() -> int:
                 if failed:
                     break
             emit.episode(
-                episode, episode_return=total, length=step + 1, terminated=failed, truncated=not failed
+                episode,
+                episode_return=total,
+                length=step + 1,
+                terminated=failed,
+                truncated=not failed,
             )
             generation = learner.generation
             while learner.generation == generation:

@@ -60,6 +60,6 @@ export class GridView {
   _update(tile, run) {
     tile.foot.dataset.state = run.state;
     setText(tile.state, run.state);
-    setText(tile.steps, numberText(run.steps));
+    setText(tile.steps, run.steps === null ? "" : `${numberText(run.steps)} steps`);
   }
 }
