@@ -17,7 +17,7 @@ from daemon_process import DaemonProcess, until  # noqa: E402
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-PATIENCE_MS = 90_000
+PATIENCE_MS = 150_000
 """For a loaded machine: everything that is waited for comes, sooner or later."""
 expect.set_options(timeout=PATIENCE_MS)
 

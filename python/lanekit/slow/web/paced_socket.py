@@ -40,8 +40,8 @@ class PacedSocket:
     ) -> None:
         self._websocket = websocket
         self._on_message = on_message
-        self._room = asyncio.Semaphore(WINDOW)
         self._under_way = 0
+        self._acknowledged = asyncio.Event()
         self._sending = asyncio.Lock()
 
     async def serve(self, work: Awaitable[None]) -> None:
@@ -84,14 +84,14 @@ class PacedSocket:
 
     async def room(self) -> None:
         """Wait until a message would go out at once: what is fetched after that is new."""
-        while self._room.locked():
-            await self._room.acquire()
-            self._room.release()
+        while self._under_way >= WINDOW:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
 
     async def _send(self, message: str | bytes) -> None:
-        await self._room.acquire()
+        await self.room()
+        self._under_way += 1
         async with self._sending:
-            self._under_way += 1
             if isinstance(message, str):
                 await self._websocket.send_text(message)
             else:
@@ -105,7 +105,7 @@ class PacedSocket:
             text = message.get("text")
             if text == ACK and self._under_way:
                 self._under_way -= 1
-                self._room.release()
+                self._acknowledged.set()
             elif text == ACK or self._on_message is None:
                 raise Refused(MISBEHAVED, "acknowledge each message once, and send nothing else")
             else:
