@@ -60,6 +60,7 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench viewer
 	$(BIN)/python -m bench engine
 	$(BIN)/python -m bench trajectory
+	$(BIN)/python -m bench remote
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images

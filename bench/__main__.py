@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench fast|slow|step|trajectory|viewer|engine [--quick]``."""
+"""Run benchmarks: ``python -m bench fast|slow|step|trajectory|viewer|engine|remote [--quick]``."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ _METHODS = {
         "received in a fixed time after a warm-up, and looks at both ends of every array. The ways "
         "alternate, every other round backwards; rates are medians over the rounds, ratios medians "
         "of the ratios within a round. memcpy is one C loop into a ring of the same size."
+    ),
+    "remote": (
+        "Worker, daemon and watcher are processes of one machine; the network is loopback. A "
+        "frame's time counts from its publication in shared memory to when the watcher has its "
+        "bytes, that of plain TCP from before the first byte is sent to when the last one is "
+        "read, for as many bytes as the frame took. CPU is the daemon's processor time over wall "
+        "time. Ways alternate, figures are medians over the rounds."
     ),
 }
 

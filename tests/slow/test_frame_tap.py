@@ -13,7 +13,13 @@ import pytest
 from picture_worker import PictureWorker
 from PIL import Image
 
-from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneReader, FastLaneWriter
+from lanekit import (
+    FastLaneConfig,
+    FastLaneFrame,
+    FastLaneMetrics,
+    FastLaneReader,
+    FastLaneWriter,
+)
 from lanekit.integrations.showing.lanes import slot_lane_of, state_lane_of
 from lanekit.slow.daemon.frames.encoding import encode
 from lanekit.slow.daemon.frames.lanes import find_lanes, lane_id
@@ -259,6 +265,14 @@ def test_what_can_not_be_asked_for_is_refused(run_id: str) -> None:
         assert tap.watches == 0
 
     with_tap(act)
+
+
+def test_a_frame_that_an_encoding_has_no_room_for_is_refused_with_a_way_out() -> None:
+    wide = FastLaneFrame(bytes(20_000), 20_000, 1, 1, FastLaneMetrics(), None, 1, 1, "GRAY")
+    with pytest.raises(ValueError, match=r"20000x1.*WEBP.*smaller"):
+        encode(wide, Recipe("webp"))
+    assert encode(wide, Recipe("webp", max_width=1000)).width == 1000
+    assert encode(wide, Recipe("png")).width == 20_000
 
 
 def test_a_recipe_keeps_proportions_and_enlarges_nothing() -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 NAME = "certs"
-HELP = "make a certificate authority, a daemon's certificate and a token, for TLS"
+HELP = "make certificates and a token for a daemon on the network"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

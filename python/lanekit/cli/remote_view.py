@@ -110,7 +110,8 @@ def rate_of(args: argparse.Namespace) -> float:
     """Return the rate to ask for, within what a daemon gives."""
     from lanekit.slow.watched_frames import MAX_RATE, MIN_RATE
 
-    return min(MAX_RATE, max(MIN_RATE, args.fps))
+    rate: float = args.fps
+    return min(MAX_RATE, max(MIN_RATE, rate))
 
 
 def recipe_of(args: argparse.Namespace) -> Recipe:

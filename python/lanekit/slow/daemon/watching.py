@@ -61,7 +61,10 @@ class Watching:
         except ValueError as error:
             raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
         with watch:
-            await WatchCall(watch, context, first).run()
+            try:
+                await WatchCall(watch, context, first).run()
+            except ValueError as error:  # the encoding has no room for such a frame
+                raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
         if self._pulse.stopped:
             raise Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")
 

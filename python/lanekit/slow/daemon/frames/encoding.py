@@ -31,7 +31,10 @@ def check_encoding(encoding: Encoding) -> None:
 
 
 def encode(frame: FastLaneFrame, recipe: Recipe) -> Picture:
-    """Make the picture that a recipe describes. Takes milliseconds: not for an event loop."""
+    """Make the picture that a recipe describes. Takes milliseconds: not for an event loop.
+
+    Raises ValueError for a frame that the encoding has no room for.
+    """
     size = recipe.size_of(frame.width, frame.height)
     if recipe.encoding == "raw" and size == (frame.width, frame.height):
         return Picture(frame.data, *size, "raw", frame.pixel_format)
@@ -39,7 +42,14 @@ def encode(frame: FastLaneFrame, recipe: Recipe) -> Picture:
     if image.size != size:
         image = _resized(image, size)
     pixel_format: PixelFormat = "GRAY" if image.mode == "L" else "RGB"
-    return Picture(_bytes_of(image, recipe), *size, recipe.encoding, pixel_format)
+    try:
+        data = _bytes_of(image, recipe)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"a frame of {size[0]}x{size[1]} can not be made {recipe.encoding.upper()} ({error}): "
+            "ask for a smaller size, or for PNG"
+        ) from error
+    return Picture(data, *size, recipe.encoding, pixel_format)
 
 
 def _image(frame: FastLaneFrame) -> Image:

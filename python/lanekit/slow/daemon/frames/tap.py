@@ -154,7 +154,10 @@ class FrameWatch:
         return self
 
     async def __anext__(self) -> FrameUpdate:
-        """Wait for news, and give the newest there are."""
+        """Wait for news, and give the newest there are.
+
+        Raises ValueError for a frame that the encoding has no room for.
+        """
         if (wait := self._due - time.monotonic()) > 0 and not self._ended.is_set():
             with self._capture.pacing(), contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), wait)
