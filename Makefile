@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench bench-peers screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,6 +35,17 @@ test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython 
 test-frameworks: ## train with every RL framework and watch it, in an environment of its own
 	tools/system_packages.sh $(PYTHON)
 	tools/test_frameworks.sh
+
+# Not part of `make test` either: a browser is a large thing to install, and to run beside everything else.
+test-web: $(VENV)/.developer ## the browser's page in a real Chromium, over a daemon and a worker that learns
+	tools/system_packages.sh --browser $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[test-web]'
+	$(BIN)/python -m pytest tests/web
+
+web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/images anew
+	tools/system_packages.sh --browser $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[test-web]'
+	$(BIN)/python tools/web_screenshots.py docs/images
 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)
@@ -88,7 +99,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
 	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,export,rl,test,test-viewer,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,export,rl,test,test-viewer,bench,lint]'
 	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

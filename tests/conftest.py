@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sysconfig
 import uuid
 from collections.abc import Iterator
@@ -23,11 +24,13 @@ HAS_GYMNASIUM = find_spec("gymnasium") is not None
 HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
 HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
+HAS_BROWSER = find_spec("playwright") is not None and shutil.which("chromium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
 collect_ignore += [] if HAS_MUJOCO else ["engine"]
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
+collect_ignore += [] if HAS_BROWSER else ["web"]
 
 
 def pytest_report_header() -> list[str]:
@@ -45,6 +48,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("windows: left out, PyQt6 or pytest-qt is not installed here")
     if not HAS_FRAMEWORKS:
         left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
+    if not HAS_BROWSER:
+        left_out.append("the page in a browser: left out, not installed here; see `make test-web`")
     return left_out
 
 

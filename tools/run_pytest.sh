@@ -16,7 +16,7 @@ mkdir -p build
 
 own_shm=(unshare --mount sh -c 'mount -t tmpfs -o size=50% tmpfs /dev/shm && exec "$@"' sh)
 beside() { "$python" -m pytest "${waiting[@]}" --numprocesses 3 --dist loadfile; }
-alone() { "$@" "$python" -m pytest "${waiting[@]/#/--ignore=}"; }
+alone() { "$@" "$python" -m pytest "${waiting[@]/#/--ignore=}" --ignore=tests/web; } # make test-web
 
 if ! "${own_shm[@]}" true 2>/dev/null; then
   alone env

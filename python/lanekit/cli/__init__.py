@@ -35,6 +35,7 @@ COMMANDS = (
     "demo",
     "view",
     "gui",
+    "web",
     "ls",
     "top",
     "clean",

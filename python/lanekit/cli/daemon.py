@@ -27,6 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--listen", metavar="HOST:PORT", help="listen on TCP too; needs TLS and --token-file"
     )
     parser.add_argument(
+        "--web",
+        metavar="[HOST:]PORT",
+        help="serve the browser's page too; TLS is needed beyond loopback",
+    )
+    parser.add_argument(
         "--tls-cert",
         type=Path,
         metavar="FILE",
@@ -70,7 +75,13 @@ def run(args: argparse.Namespace) -> int:
         from lanekit.slow.daemon.server import DaemonOptions, serve
     except ModuleNotFoundError as error:
         raise missing_slow(error) from None
-    from lanekit.slow.endpoint import default_socket, default_store, parse_target, state_directory
+    from lanekit.slow.endpoint import (
+        default_socket,
+        default_store,
+        is_loopback,
+        parse_target,
+        state_directory,
+    )
 
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
@@ -87,11 +98,13 @@ def run(args: argparse.Namespace) -> int:
             socket = Path(parse_target(f"unix:{args.socket}").path)
         state = args.state or (args.store.absolute().parent if args.store else state_directory())
         over_tls = args.listen is not None and not args.insecure_loopback
+        over_tls = over_tls or (args.web is not None and not is_loopback(host_of(args.web)))
         options = DaemonOptions(
             store=(args.store or default_store()).absolute(),
             state=state.absolute(),
             socket=socket,
             listen=args.listen,
+            web=args.web,
             token_file=args.token_file,
             tokens_file=args.tokens,
             tls_cert=args.tls_cert or (path_from("LANEKIT_TLS_CERT") if over_tls else None),
@@ -107,6 +120,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"lanekit daemon: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def host_of(address: str) -> str:
+    """Return the host of ``[HOST:]PORT``; this machine's own where none is named."""
+    return address.rpartition(":")[0] or "127.0.0.1"
 
 
 def announce(addresses: list[str]) -> None:

@@ -177,6 +177,11 @@ class DaemonClient:
             self._fail,
         )
 
+    def open_web(self, port: int = 0) -> pb.OpenWebResponse:
+        """Have the daemon serve the browser's page on its machine's loopback, and say where."""
+        answer: pb.OpenWebResponse = self._ask(self._stub.OpenWeb, pb.OpenWebRequest(port=port))
+        return answer
+
     def close(self) -> None:
         """End the connection."""
         self._channel.close()

@@ -81,6 +81,13 @@ class Tokens:
                 found = caller
         return found
 
+    def sign(self, caller: Caller, text: str) -> str | None:
+        """Return what only the caller's own token makes of a text; None for one not known."""
+        for expected, known in self._callers:
+            if known == caller:
+                return hmac.digest(expected, text.encode(), "sha256").hex()
+        return None
+
 
 def read_tokens(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return a file's tokens by name. A line for each: ``NAME TOKEN``; ``#`` begins a remark."""

@@ -40,8 +40,14 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (errors.MissingExtra, grpc.StatusCode.FAILED_PRECONDITION),
 )
 
-OWNERS_METHODS = frozenset({"SubmitRun"})
-"""What can run any program on this machine: only its owner may."""
+OWNERS_METHODS = {
+    "SubmitRun": (
+        "runs programs on the daemon's machine, which takes its owner's token; {name} can start "
+        "workers elsewhere: lanekit run --daemon ..."
+    ),
+    "OpenWeb": "opens a port on the daemon's machine, which takes its owner's token",
+}
+"""What is not about runs but about the machine: only its owner may. With what is said to others."""
 MANY_RUNS_METHODS = frozenset({"ListRuns", "WatchRuns", "ListLanes"})
 """Those that may name no run, and then answer with the caller's own only."""
 
@@ -110,8 +116,7 @@ def check_access(caller: Caller, method: str, request: Any) -> None:
     if method in OWNERS_METHODS:
         raise Refusal(
             grpc.StatusCode.PERMISSION_DENIED,
-            f"{method} runs programs on the daemon's machine, which takes its owner's token; "
-            f"{caller.name} can start workers elsewhere: lanekit run --daemon ...",
+            f"{method} {OWNERS_METHODS[method].format(name=caller.name)}",
         )
     run_id = getattr(request, "run_id", "")
     if not run_id and method in MANY_RUNS_METHODS:

@@ -61,6 +61,22 @@ def check_listen(
     return host, port
 
 
+def check_web(address: str, *, tls: bool) -> tuple[str, int]:
+    """Return host and port that ``PORT`` or ``HOST:PORT`` names; ValueError says what is wrong."""
+    host, separator, port_text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if separator else "127.0.0.1"
+    if not host or not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+        raise ValueError(
+            f"--web takes PORT or HOST:PORT, such as 7071 or 127.0.0.1:7071; got {address!r}"
+        )
+    if not tls and not is_loopback(host):
+        raise ValueError(
+            f"--web {address} needs --tls-cert and --tls-key: without TLS the page, and the token "
+            "with it, goes over loopback only (127.0.0.0/8, ::1)"
+        )
+    return host, int(port_text)
+
+
 class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Ends every call - health and reflection too - that does not bring a token."""
 

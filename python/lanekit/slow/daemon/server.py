@@ -29,10 +29,12 @@ from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
     TokenInterceptor,
     check_listen,
+    check_web,
     server_credentials,
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.web_page import WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -61,6 +63,8 @@ class DaemonOptions:
     """HOST:PORT, to listen on TCP as well."""
     token_file: Path | None = None
     """Every call must bring this token, on the socket too. Needed for TCP."""
+    web: str | None = None
+    """PORT or HOST:PORT, to serve the browser's page."""
     tokens_file: Path | None = None
     """Further tokens, each for the runs of one name: see ``access``."""
     tls_cert: Path | None = None
@@ -76,8 +80,10 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
     """
     if (options.tls_cert is None) != (options.tls_key is None):
         raise ValueError("--tls-cert and --tls-key go together")
-    if options.listen is None and (options.tls_cert or options.insecure_loopback):
-        raise ValueError("--tls-cert, --tls-key and --insecure-loopback are for --listen")
+    if options.listen is None and options.insecure_loopback:
+        raise ValueError("--insecure-loopback is for --listen")
+    if options.listen is None and options.web is None and options.tls_cert:
+        raise ValueError("--tls-cert and --tls-key are for --listen and --web")
     if options.listen is not None:
         check_listen(
             options.listen,
@@ -85,6 +91,8 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
             token=options.token_file is not None,
             insecure_loopback=options.insecure_loopback,
         )
+    if options.web is not None:
+        check_web(options.web, tls=options.tls_cert is not None)
     asyncio.run(Daemon(options).run(ready))
 
 
@@ -125,7 +133,8 @@ class Daemon:
                 options.durability,
             )
             held.callback(supervisor.close)
-            service = TrainerService(sink, bus, store, supervisor, tokens)
+            web = WebSettings(options.state, options.tls_cert, options.tls_key)
+            service = TrainerService(sink, bus, store, supervisor, tokens, web)
             held.callback(service.close)
             health = Health()
             server = grpc.aio.server(
@@ -135,6 +144,8 @@ class Daemon:
             self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             addresses = self._listen(server)
+            if options.web is not None:
+                addresses.append(await service.page.open(options.web))
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
@@ -189,6 +200,7 @@ class Daemon:
         logger.info("shutting down: committing what was received")
         await health.enter_graceful_shutdown()
         service.drain()
+        await service.page.stop()
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
         try:

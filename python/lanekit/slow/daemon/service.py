@@ -16,6 +16,7 @@ from lanekit.slow.daemon.silence import Silence
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.daemon.watching import Watching
+from lanekit.slow.daemon.web_page import DaemonParts, WebPage, WebSettings
 from lanekit.slow.daemon.workers import Workers
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -32,6 +33,7 @@ class TrainerService:
         store: RunStore,
         supervisor: Supervisor,
         tokens: Tokens,
+        web: WebSettings,
     ) -> None:
         self._methods = Methods(tokens)
         self.tap = FrameTap()
@@ -41,12 +43,16 @@ class TrainerService:
         self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
         workers = Workers(sink, bus, self._pulse)
         runs = Runs(sink, self._streams, self._pulse, supervisor, workers)
+        parts = DaemonParts(store, self._pulse, runs, workers, self.tap)
+        self.page = WebPage(parts, tokens, web)
+        """Where a browser finds all of this, once it is opened."""
         self.handler: grpc.GenericRpcHandler = self._methods.handlers(
             self._publishing.methods()
             | self._streams.methods()
             | workers.methods()
             | runs.methods()
             | Watching(self.tap, self._pulse).methods()
+            | self.page.methods()
         )
         """What a gRPC server is given."""
         silence = Silence(
@@ -78,4 +84,5 @@ class TrainerService:
         self._watching.cancel()
         self._publishing.close()
         self._streams.close()
+        self.page.close()
         self.tap.close()

@@ -1091,6 +1091,42 @@ class ControlRunResponse(google.protobuf.message.Message):
 global___ControlRunResponse = ControlRunResponse
 
 @typing.final
+class OpenWebRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: builtins.int
+    port: builtins.int
+    """0: any that is free."""
+    def __init__(
+        self,
+        *,
+        port: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["port", b"port"]) -> None: ...
+
+global___OpenWebRequest = OpenWebRequest
+
+@typing.final
+class OpenWebResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ADDRESS_FIELD_NUMBER: builtins.int
+    TOKEN_FIELD_NUMBER: builtins.int
+    address: builtins.str
+    """http://127.0.0.1:7071/"""
+    token: builtins.str
+    """What to log in with, where the daemon itself asks for no token. Empty: its own token."""
+    def __init__(
+        self,
+        *,
+        address: builtins.str = ...,
+        token: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["address", b"address", "token", b"token"]) -> None: ...
+
+global___OpenWebResponse = OpenWebResponse
+
+@typing.final
 class RegisterWorkerRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 

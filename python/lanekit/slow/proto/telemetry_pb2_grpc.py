@@ -95,6 +95,11 @@ class TrainerServiceStub(object):
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunRequest.SerializeToString,
                 response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunResponse.FromString,
                 _registered_method=True)
+        self.OpenWeb = channel.unary_unary(
+                '/lanekit.telemetry.v1.TrainerService/OpenWeb',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.FromString,
+                _registered_method=True)
         self.RegisterWorker = channel.unary_unary(
                 '/lanekit.telemetry.v1.TrainerService/RegisterWorker',
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.RegisterWorkerRequest.SerializeToString,
@@ -209,6 +214,14 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenWeb(self, request, context):
+        """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+        where it is already served, if it is. Only for the daemon's owner.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RegisterWorker(self, request, context):
         """Announce a stream before publishing to it, and learn what is already committed of it. Creates the
         run when it is not known yet (a worker that was started by hand). Repeating it is harmless.
@@ -303,6 +316,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ControlRun,
                     request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunRequest.FromString,
                     response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunResponse.SerializeToString,
+            ),
+            'OpenWeb': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenWeb,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.SerializeToString,
             ),
             'RegisterWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterWorker,
@@ -650,6 +668,33 @@ class TrainerService(object):
             '/lanekit.telemetry.v1.TrainerService/ControlRun',
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunRequest.SerializeToString,
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenWeb(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/OpenWeb',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -113,6 +113,14 @@ class TrainerServiceStub:
     ]
     """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
 
+    OpenWeb: grpc.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        lanekit.slow.proto.telemetry_pb2.OpenWebResponse,
+    ]
+    """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+    where it is already served, if it is. Only for the daemon's owner.
+    """
+
     RegisterWorker: grpc.UnaryUnaryMultiCallable[
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerRequest,
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerResponse,
@@ -223,6 +231,14 @@ class TrainerServiceAsyncStub:
         lanekit.slow.proto.telemetry_pb2.ControlRunResponse,
     ]
     """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
+
+    OpenWeb: grpc.aio.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        lanekit.slow.proto.telemetry_pb2.OpenWebResponse,
+    ]
+    """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+    where it is already served, if it is. Only for the daemon's owner.
+    """
 
     RegisterWorker: grpc.aio.UnaryUnaryMultiCallable[
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerRequest,
@@ -358,6 +374,16 @@ class TrainerServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[lanekit.slow.proto.telemetry_pb2.ControlRunResponse, collections.abc.Awaitable[lanekit.slow.proto.telemetry_pb2.ControlRunResponse]]:
         """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
+
+    @abc.abstractmethod
+    def OpenWeb(
+        self,
+        request: lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[lanekit.slow.proto.telemetry_pb2.OpenWebResponse, collections.abc.Awaitable[lanekit.slow.proto.telemetry_pb2.OpenWebResponse]]:
+        """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+        where it is already served, if it is. Only for the daemon's owner.
+        """
 
     @abc.abstractmethod
     def RegisterWorker(

@@ -17,13 +17,13 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController
 from lanekit.viewer.live.curve import Curve
 from lanekit.viewer.live.history import AgentHistory
 from lanekit.viewer.live.legend import Legend
 from lanekit.viewer.live.plot import CurvePlot
 from lanekit.viewer.live.rendering_speed_regulator import RenderingSpeedRegulator
-from lanekit.viewer.live.rows import StepRow
 from lanekit.viewer.live.series import Series
 from lanekit.viewer.live.smoothing import SmoothingSlider
 from lanekit.viewer.live.status import LiveStatus

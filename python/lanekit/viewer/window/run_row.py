@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lanekit.slow.daemon.run_states import state_word
+from lanekit.slow.daemon.run_states import possible_actions, state_word
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.life_cycle import DAEMON_STREAM
 
@@ -40,14 +40,7 @@ class RunRow:
         """What the daemon can be asked to do with it now."""
         if not self.on_daemon:
             return frozenset()
-        if not self.is_live:
-            return frozenset({"unarchive" if self.archived else "archive"})
-        found = {"stop", "cancel"}
-        if self.state == "running":
-            found.add("pause")
-        elif self.state == "paused":
-            found.add("resume")
-        return frozenset(found)
+        return possible_actions(self.state, self.archived)
 
     def has_words(self, words: list[str]) -> bool:
         """Tell whether id or state hold all words; these are in lower case."""

@@ -163,6 +163,21 @@ def read_pixels(store: RunStore, frame_id: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(row[3], np.uint8).reshape(row[:3])
 
 
+def run_of_frame(store: RunStore, frame_id: int) -> str | None:
+    """Return whose frame it is; None if there is none of this number."""
+    with store_errors(store.path):
+        row = (
+            store.connection()
+            .execute(
+                "SELECT run_id FROM tracks JOIN runs USING (run) WHERE track = ?"
+                " AND EXISTS (SELECT 1 FROM frames WHERE id = ?)",
+                (frame_id >> TRACK_SHIFT, frame_id),
+            )
+            .fetchone()
+        )
+    return None if row is None else str(row[0])
+
+
 def _tracks(store: RunStore, run_id: str) -> dict[Player, list[int]]:
     connection = store.connection()
     number, _ = store.run_number(connection, run_id, Kind.STEPS)
