@@ -6,10 +6,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench docs screenshots developer clean
 
 help: ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
 demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
 	$(BIN)/lanekit demo
@@ -61,6 +62,10 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench engine
 	$(BIN)/python -m bench trajectory
 
+docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
+	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -b html -c docs . build/site
+	@echo 'Open build/site/index.html in a browser.'
+
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
 
@@ -86,7 +91,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 
 $(VENV)/.developer: $(VENV)/.installed
 	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,docs,lint]'
 	touch $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

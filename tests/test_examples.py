@@ -191,9 +191,7 @@ def test_the_cpp_engine_steps_halves_by_turns_and_says_why_it_ends(
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_that_can_not_have_its_lane_says_so(
-    examples: Path, lane: str, name: str
-) -> None:
+def test_an_engine_that_can_not_have_its_lane_says_so(examples: Path, lane: str, name: str) -> None:
     with lanekit.StepServer.create(lane, ENVS, 2, 1):
         done = subprocess.run(
             [examples / name, lane], capture_output=True, text=True, timeout=60, check=False

@@ -8,7 +8,7 @@ set -euo pipefail
 set -m # without job control the shell lets background jobs ignore Ctrl-C, which tests send
 
 python=$1
-waiting=(tests/slow tests/viewer tests/worker tests/integrations tests/engine tests/command tests/trajectory)
+waiting=(tests/slow tests/viewer tests/worker tests/integrations tests/engine tests/command tests/trajectory tests/docs)
 log=build/tests-waiting.log
 mkdir -p build
 

@@ -26,7 +26,9 @@ _BLOCK = re.compile(
     r"```(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_PRINTS = re.compile(r"\n+(?:That|It) prints (?:`(?P<line>[^`]+)`|:?\n+```text\n(?P<text>.*?)^```)", re.S | re.M)
+_PRINTS = re.compile(
+    r"\n+(?:That|It) prints (?:`(?P<line>[^`]+)`|:?\n+```text\n(?P<text>.*?)^```)", re.S | re.M
+)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 A_WHILE = 120.0
+
+# Pages use names such as "my-run", and so may somebody else on this machine: where the system allows
+# it, each command has a /dev/shm of its own, in which what it left behind can be seen, too.
+_OWN_SHM = (
+    *("unshare", "--mount", "sh", "-c"),
+    'mount -t tmpfs -o size=50% tmpfs /dev/shm; "$@"; status=$?; ls -A /dev/shm >.left; exit $status',
+    "sh",
+)
+
+
+@functools.cache
+def own_shm() -> tuple[str, ...]:
+    """Return what to put before a command to give it a /dev/shm of its own, if that works here."""
+    if shutil.which("unshare") is None:
+        return ()
+    tried = ("unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
+    works = subprocess.run(tried, capture_output=True, timeout=60, check=False).returncode == 0
+    return _OWN_SHM if works else ()
 
 
 class PageShell:
@@ -27,11 +49,11 @@ class PageShell:
         }
 
     def run(self, *command: str) -> str:
-        """Run a command to its end and return what it printed; what it put into the background goes on."""
+        """Run a command and return what it printed; what it put into the background goes on."""
         out, err = self.directory / ".out", self.directory / ".err"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             done = subprocess.run(
-                command,
+                [*own_shm(), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -44,22 +66,35 @@ class PageShell:
         return out.read_text()
 
     def python(self, code: str) -> str:
-        """Run a Python program; a warning is an error."""
+        """Run a Python program; a warning is an error, and so is a lane left behind."""
         (self.directory / "block.py").write_text(code, encoding="utf-8")
-        return self.run(sys.executable, "-W", "error", "block.py")
+        said = self.run(sys.executable, "-W", "error", "block.py")
+        if own_shm():
+            assert (self.directory / ".left").read_text() == ""
+        return said
 
     def bash(self, lines: list[str]) -> str:
         """Run lines in a shell that gives up at the first failure."""
         return self.run("bash", "-e", "-o", "pipefail", "-c", "\n".join(lines))
 
     def close(self) -> None:
-        """End the daemon that a page started, and wait until it has gone."""
+        """End the daemon that a page started, when the runs that it was given have ended."""
         lock = self.directory / "state" / "daemon.sock.lock"
         socket = lock.with_suffix("")
         if not socket.exists():
             return
+        _until(lambda: not self._live_runs(), "a page's run does not end")
         os.kill(int(lock.read_text()), signal.SIGTERM)
-        limit = time.monotonic() + A_WHILE
-        while socket.exists():
-            assert time.monotonic() < limit, "the page's daemon does not end"
-            time.sleep(0.02)
+        _until(lambda: not socket.exists(), "a page's daemon does not end")
+
+    def _live_runs(self) -> list[str]:
+        runs = json.loads(self.run("lanekit", "runs", "--json"))
+        over = ("completed", "failed", "cancelled", "lost")
+        return [run["run_id"] for run in runs if run["state"] not in over]
+
+
+def _until(reached: Callable[[], bool], otherwise: str) -> None:
+    limit = time.monotonic() + A_WHILE
+    while not reached():
+        assert time.monotonic() < limit, otherwise
+        time.sleep(0.05)
