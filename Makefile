@@ -64,6 +64,7 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 
 docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -b html -c docs . build/site
+	$(BIN)/python tools/check_site.py build/site
 	@echo 'Open build/site/index.html in a browser.'
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew

@@ -3,7 +3,7 @@
 A fenced block is run as it stands, unless a comment right above its fence says otherwise:
 
     <!-- file: worker.py -->                      written, for the blocks after it
-    <!-- run by tests/test_step_pages.py -->      by a test of its own: two processes, a framework, ...
+    <!-- run by tests/test_step_pages.py -->      by that test: two processes, a framework
     <!-- not run: it opens a window -->           for this reason
 
 What follows a block as "It prints `...`", or as "It prints" and a block of text, it has to print.

@@ -15,11 +15,12 @@ from pathlib import Path
 
 A_WHILE = 120.0
 
-# Pages use names such as "my-run", and so may somebody else on this machine: where the system allows
-# it, each command has a /dev/shm of its own, in which what it left behind can be seen, too.
+# Pages use names such as "my-run", and so may somebody else on this machine: where the system
+# allows it, each command has a /dev/shm of its own, in which what it left behind can be seen, too.
 _OWN_SHM = (
     *("unshare", "--mount", "sh", "-c"),
-    'mount -t tmpfs -o size=50% tmpfs /dev/shm; "$@"; status=$?; ls -A /dev/shm >.left; exit $status',
+    "mount -t tmpfs -o size=50% tmpfs /dev/shm; "
+    '"$@"; status=$?; ls -A /dev/shm >.left; exit $status',
     "sh",
 )
 

@@ -1,4 +1,4 @@
-"""What is public: the names that the packages list, and the public members of the classes among them."""
+"""What is public: the names that the packages list, and the members of the classes among them."""
 
 from __future__ import annotations
 

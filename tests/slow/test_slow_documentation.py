@@ -109,8 +109,7 @@ def test_a_worker_is_submitted_over_tls_as_written(root: Path, shell: Shell) -> 
     shell.run(submit.replace(" -- ", " --run over-tls -- "))
     store = the_one_with(page, "python", "RunStore.open()").replace('"first"', '"over-tls"')
     (shell.directory / "read.py").write_text(store, encoding="utf-8")
-    token = "--token-file token"
-    until(lambda: "completed" in shell.run(f"lanekit show over-tls {token}"))
+    until(lambda: "exit" in shell.run("lanekit show over-tls"))
     assert shell.run("python -W error read.py") == "200 1.0 [0.0, 0.1]\n"
 
 
