@@ -38,7 +38,8 @@ PLANNED = ("remote", "web", "postgresql", "scale", "cluster", "benchmarks")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
+default_role = "code"  # of `frame` in a docstring
 autodoc_mock_imports = ["torch", "stable_baselines3"]
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
@@ -79,7 +80,16 @@ def complete(app: Any, name: str, source: list[str]) -> None:
                 source[0] = source[0].replace(f"\n{page}\n", "\n")
 
 
+def hide_constructor(
+    app: Any, what: str, name: str, thing: Any, options: Any, signature: str, returns: str
+) -> tuple[str, None] | None:
+    """Show no constructor where `create` or `attach` is the way to make one."""
+    made_otherwise = hasattr(thing, "create") or hasattr(thing, "attach")
+    return ("", None) if what == "class" and made_otherwise else None
+
+
 def setup(app: Any) -> None:
     """Tell Sphinx about it."""
     os.environ["COLUMNS"] = "96"  # for argparse
     app.connect("source-read", complete)
+    app.connect("autodoc-process-signature", hide_constructor)
