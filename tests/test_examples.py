@@ -206,14 +206,16 @@ def test_the_engine_on_the_page_own_engine_is_built_and_stepped_as_written(
     (engine,) = re.findall(r"^```cpp\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (trainer,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (line,) = re.findall(r"^\$ (g\+\+ .*)$", page, re.MULTILINE)
+    # A name of its own, and patience for a busy machine.
     name = f"page-{uuid.uuid4().hex}"
+    trainer = trainer.replace("my-engine", name).replace("timeout=10", "timeout=60")
     (tmp_path / "engine.cpp").write_text(engine.replace("my-engine", name), encoding="utf-8")
     home = {**os.environ, "HOME": str(tmp_path)}
     (tmp_path / "lanekit").symlink_to(prefix)
     subprocess.run(line, shell=True, cwd=tmp_path, env=home, timeout=200, check=True)
     with subprocess.Popen([tmp_path / "engine"]) as process:
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", trainer.replace("my-engine", name)],
+            [sys.executable, "-W", "error", "-c", trainer],
             capture_output=True,
             text=True,
             timeout=100,
