@@ -6,10 +6,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers docs screenshots developer clean
 
 help: ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
 demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
 	$(BIN)/lanekit demo
@@ -73,6 +74,11 @@ bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3
 bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
 	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
+docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
+	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -b html -c docs . build/site
+	$(BIN)/python tools/check_site.py build/site
+	@echo 'Open build/site/index.html in a browser.'
+
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
 
@@ -99,7 +105,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
 	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,export,rl,test,test-viewer,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,export,rl,test,test-viewer,bench,docs,lint]'
 	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

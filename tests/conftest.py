@@ -23,6 +23,7 @@ HAS_PYGAME = find_spec("pygame") is not None
 HAS_GYMNASIUM = find_spec("gymnasium") is not None
 HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
+HAS_SPHINX = find_spec("sphinx") is not None and find_spec("myst_parser") is not None
 HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
 HAS_BROWSER = find_spec("playwright") is not None and shutil.which("chromium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
@@ -31,6 +32,7 @@ collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
 collect_ignore += [] if HAS_BROWSER else ["web"]
+collect_ignore += [] if HAS_SPHINX else ["docs/test_site.py"]
 
 
 def pytest_report_header() -> list[str]:
@@ -46,6 +48,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("engine: left out, MuJoCo 4 or newer is not installed here")
     if not HAS_QT:
         left_out.append("windows: left out, PyQt6 or pytest-qt is not installed here")
+    if not HAS_SPHINX:
+        left_out.append("the documentation's site: left out, Sphinx is not installed here")
     if not HAS_FRAMEWORKS:
         left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
     if not HAS_BROWSER:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,17 +18,12 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_quick_start_runs_as_written(root: Path, tmp_path: Path) -> None:
-    code = blocks(root / "README.md", "python")[0]
-    assert len(code.splitlines()) <= 20
-    script = tmp_path / "quickstart.py"
-    script.write_text(code, encoding="utf-8")
-    command = [sys.executable, "-W", "error", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    promised = re.search(r"It prints `([^`]+)`", (root / "README.md").read_text(encoding="utf-8"))
-    assert promised is not None
-    assert (done.stdout.strip(), done.stderr) == (promised.group(1), "")
-    assert not list(Path("/dev/shm").glob("lanekit-frame-quickstart-*"))
+def test_the_readme_has_a_short_example_of_each_lane(root: Path) -> None:
+    # tests/docs runs them.
+    programs = blocks(root / "README.md", "python")
+    for word in ("FastLane", "StepServer", "CommandServer", "TrajectoryReader", "emit"):
+        (program,) = [code for code in programs if re.search(rf"import .*\b{word}", code)][-1:]
+        assert len([line for line in program.splitlines() if line]) <= 15, word
 
 
 def test_the_readme_lists_every_command(root: Path) -> None:

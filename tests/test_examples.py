@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +22,8 @@ from lanekit import StepClient, segment_name
 from lanekit.segments import segment_path
 
 ENVS = 37
+rust = pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler here")
+ENGINES = ["engine", "engine_cpp", pytest.param("engine_rs", marks=rust)]
 Floats = npt.NDArray[np.float32]
 
 pytestmark = pytest.mark.once
@@ -40,17 +44,30 @@ def run(*command: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def examples(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library installed somewhere, and the examples built against what was installed."""
-    library, prefix, build = (tmp_path_factory.mktemp(name) for name in ("lib", "prefix", "build"))
-    run("cmake", "-S", root, "-B", library, "-DBUILD_TESTING=OFF")
-    run("cmake", "--build", library)
-    run("cmake", "--install", library, "--prefix", prefix)
+def prefix(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library, installed somewhere by the commands of docs/own-engine.md."""
+    library, prefix = (tmp_path_factory.mktemp(name) for name in ("lib", "prefix"))
+    page = (root / "docs" / "own-engine.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (cmake .*)$", page, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        places = {".": root, "build/library": library, "~/lanekit": prefix}
+        run(*(places.get(word, word) for word in command.split()))
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def examples(root: Path, prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples, built against what was installed."""
+    build = tmp_path_factory.mktemp("build")
     warnings = ("-DCMAKE_C_FLAGS=-Werror", "-DCMAKE_CXX_FLAGS=-Werror")
     run(
         *("cmake", "-S", root / "examples", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *warnings)
     )
     run("cmake", "--build", build)
+    if shutil.which("rustc") is not None:
+        link = ("-L", prefix / "lib", "-l", "static=lanekit", "-D", "warnings")
+        run("rustc", "-O", root / "examples/engine.rs", *link, "-o", build / "engine_rs")
     return build
 
 
@@ -66,7 +83,7 @@ def lane() -> Iterator[str]:
     segment_path(segment_name("step", name)).unlink(missing_ok=True)
 
 
-@pytest.fixture(params=["engine", "engine_cpp"])
+@pytest.fixture(params=ENGINES)
 def engine(request: Any, examples: Path, lane: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([examples / request.param, lane, str(ENVS)]) as process:
         yield process
@@ -173,10 +190,37 @@ def test_the_cpp_engine_steps_halves_by_turns_and_says_why_it_ends(
         assert process.wait(60) == 1
 
 
-def test_an_engine_that_can_not_have_its_lane_says_so(examples: Path, lane: str) -> None:
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_that_can_not_have_its_lane_says_so(examples: Path, lane: str, name: str) -> None:
     with lanekit.StepServer.create(lane, ENVS, 2, 1):
-        for name in ("engine", "engine_cpp"):
-            done = subprocess.run(
-                [examples / name, lane], capture_output=True, text=True, timeout=60, check=False
-            )
-            assert (done.returncode, done.stderr) == (1, f"{lane}: LK_E_EXISTS\n")
+        done = subprocess.run(
+            [examples / name, lane], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (1, f"{lane}: LK_E_EXISTS\n")
+
+
+def test_the_engine_on_the_page_own_engine_is_built_and_stepped_as_written(
+    root: Path, prefix: Path, tmp_path: Path
+) -> None:
+    page = (root / "docs" / "own-engine.md").read_text(encoding="utf-8")
+    (engine,) = re.findall(r"^```cpp\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (trainer,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (line,) = re.findall(r"^\$ (g\+\+ .*)$", page, re.MULTILINE)
+    # A name of its own, and patience for a busy machine.
+    name = f"page-{uuid.uuid4().hex}"
+    trainer = trainer.replace("my-engine", name).replace("timeout=10", "timeout=60")
+    (tmp_path / "engine.cpp").write_text(engine.replace("my-engine", name), encoding="utf-8")
+    home = {**os.environ, "HOME": str(tmp_path)}
+    (tmp_path / "lanekit").symlink_to(prefix)
+    subprocess.run(line, shell=True, cwd=tmp_path, env=home, timeout=200, check=True)
+    with subprocess.Popen([tmp_path / "engine"]) as process:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", trainer],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        process.terminate()
+    assert (done.stdout, done.stderr) == ("[0.25 0.5  0.75]\n", "")
+    assert not segment_path(segment_name("step", name)).exists()

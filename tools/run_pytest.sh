@@ -10,7 +10,7 @@ set -m # without job control the shell lets background jobs ignore Ctrl-C, which
 python=$1
 unset PYTHONDONTWRITEBYTECODE # or hundreds of short-lived processes compile the same modules anew
 export OPENBLAS_NUM_THREADS=1 # numpy's threads, one a core in each process, only take turns here
-waiting=(tests/slow tests/viewer tests/worker tests/integrations tests/engine tests/command tests/trajectory)
+waiting=(tests/slow tests/viewer tests/worker tests/integrations tests/engine tests/command tests/trajectory tests/docs)
 log=build/tests-waiting.log
 mkdir -p build
 

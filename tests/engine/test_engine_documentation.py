@@ -39,7 +39,10 @@ def test_the_pages_programs_run_as_written(
     page: str, engine_process: Callable[..., subprocess.Popen[str]], lane: str
 ) -> None:
     trainer, own_task = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    engine_process("--model", "humanoid", "--num-envs", "8")
+    line = re.search(r"^\$ lanekit engine (.*)$", page, re.MULTILINE)
+    assert line is not None
+    assert "--num-envs 1024" in line[1]
+    engine_process(*line[1].replace("1024", "8").split())
     assert run(trainer.replace('"humanoid"', repr(lane))) == "humanoid-walk 49 17\n(8, 49) True\n"
     assert run(own_task.replace('"swing", "cart', f'"{lane}-own", "cart')) == "swing 4\n"
 

@@ -1,4 +1,7 @@
-"""The example trainer: its gradients are right, and it runs against a real engine."""
+"""The example trainer: its gradients are right, and it runs against a real engine.
+
+docs/engine.md has the command for the long run, this one is shorter.
+"""
 
 from __future__ import annotations
 

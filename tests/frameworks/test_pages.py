@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from watching import PATIENCE, check_lanes_are_gone
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "frameworks.md"
 PLAIN = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
 
 
@@ -58,3 +63,51 @@ def test_every_worker_has_its_line_on_the_page() -> None:
     assert len(own) >= 8
     for name in own:
         assert f"| `{name}` | `lanekit[{name}]` |" in page
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    """A daemon's directory, short enough for its socket. The daemon ends with the test."""
+    directory = Path(tempfile.mkdtemp(prefix="lk-"))
+    yield directory
+    lock = directory / "daemon.sock.lock"
+    if lock.exists():
+        os.kill(int(lock.read_text()), signal.SIGTERM)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def typed(page: str) -> list[str]:
+    """The lines of a page that train with a ready-made worker."""
+    lines = re.findall(r"^\$ (lanekit (?:run|submit) .*)$", (DOCS / page).read_text(), re.MULTILINE)
+    return [line for line in lines if "sb3" in line]
+
+
+def test_the_commands_train_as_written_only_shorter(state: Path, tmp_path: Path) -> None:
+    by_name, by_hand = typed("frameworks.md")
+    (with_options,) = typed("slow-lane.md")
+    assert "--steps 100000" in with_options
+    (tmp_path / "config.json").write_text('{"run_id": "mine", "total_steps": 256, "seed": 1}')
+    environment = {
+        **os.environ,
+        **PLAIN,
+        "LANEKIT_STATE": str(state),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    commands = (f"{by_name} --steps 256", with_options.replace("100000", "256"), by_hand)
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run(
+        ["bash", "-c", "until lanekit show mine | grep -q completed; do sleep 0.2; done"],
+        env=environment,
+        timeout=PATIENCE,
+        check=True,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,3 +90,36 @@ def test_the_quick_start_runs_as_written(root: Path, shell: Shell, page: str) ->
     example = the_one_with(root / "docs" / "slow-lane.md", "python", "RunStore.open()")
     (shell.directory / "read.py").write_text(example, encoding="utf-8")
     assert shell.run("python -W error read.py") == "200 1.0 [0.0, 0.1]\n"
+
+
+def test_a_worker_is_submitted_over_tls_as_written(root: Path, shell: Shell) -> None:
+    page = root / "docs" / "slow-lane.md"
+    (shell.directory / "worker.py").write_text(the_one_with(page, "python", "emit.run_started"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    # The one who follows the page has a machine of that name, and nobody on that port.
+    changes = {"0.0.0.0": "127.0.0.1", "50777": port, "trainer": "localhost"}
+    lines = typed(the_one_with(page, "console", "openssl"))
+    for old, new in changes.items():
+        assert old in lines
+        lines = lines.replace(old, new)
+    *prepared, submit = lines.splitlines()
+    shell.run("\n".join(prepared))
+    until(lambda: (shell.directory / "state" / "daemon.sock").exists())
+    shell.run(submit.replace(" -- ", " --run over-tls -- "))
+    store = the_one_with(page, "python", "RunStore.open()").replace('"first"', '"over-tls"')
+    (shell.directory / "read.py").write_text(store, encoding="utf-8")
+    until(lambda: "exit" in shell.run("lanekit show over-tls"))
+    assert shell.run("python -W error read.py") == "200 1.0 [0.0, 0.1]\n"
+
+
+def test_a_worker_that_listens_stops_when_it_is_asked_to(root: Path, shell: Shell) -> None:
+    page = root / "docs" / "slow-lane.md"
+    listening = the_one_with(page, "python", "ControlInbox.from_environment()")
+    (shell.directory / "worker.py").write_text(listening, encoding="utf-8")
+    shell.run("lanekit daemon &\nlanekit submit --run asked -- python worker.py")
+    for action, state in {"pause": "paused", "resume": "running"}.items():
+        shell.run(f"lanekit control asked {action}")
+        until(lambda state=state: state in shell.run("lanekit show asked"))
+    shell.run("lanekit control asked stop")
+    until(lambda: "exit" in shell.run("lanekit show asked"))

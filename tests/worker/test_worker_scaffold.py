@@ -1,4 +1,7 @@
-"""``lanekit worker new``: what it refuses, and that what it writes installs, trains and passes."""
+"""``lanekit worker new``: what it refuses, and that what it writes installs, trains and passes.
+
+The newcomer does what docs/workers.md says, in an environment of its own.
+"""
 
 from __future__ import annotations
 

@@ -67,10 +67,10 @@ class FastLaneReader(FrameReader):
 
     >>> with FastLaneReader.attach("run-1") as reader:      # doctest: +SKIP
     ...     frame = reader.latest_frame()
-
-    :meth:`read_into`, :meth:`latest_frame` and :meth:`next_frame` themselves are in C, see
-    ``python/ext/frame_calls.c``; what is not the plain case comes back from there.
     """
+
+    # read_into(), latest_frame() and next_frame() themselves are in C, python/ext/frame_calls.c; what
+    # is not the plain case comes back from there.
 
     def __init__(self, handle: CData, run_id: str) -> None:
         """Take over a core handle; use :meth:`attach`."""

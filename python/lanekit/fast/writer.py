@@ -53,10 +53,10 @@ class FastLaneWriter(FrameWriter):
     >>> with FastLaneWriter.create("run-1", FastLaneConfig(width=84, height=84)) as writer:
     ...     writer.publish(np.zeros((84, 84, 3), np.uint8))
     1
-
-    :meth:`publish` itself is in C, see ``python/ext/frame_calls.c``; what is no plain array of the
-    right shape comes back from there to ``_publish_other``.
     """
+
+    # publish() itself is in C, see python/ext/frame_calls.c; what is no plain array of the right
+    # shape comes back from there to _publish_other().
 
     def __init__(self, handle: CData, run_id: str, config: FastLaneConfig) -> None:
         """Take over a core handle; use :meth:`create`."""

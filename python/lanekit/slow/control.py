@@ -1,5 +1,7 @@
 """A worker's ear for commands: pause, resume, stop.
 
+Ask it in the training loop::
+
     inbox = ControlInbox.from_environment()
     while training:
         if not inbox.wait_while_paused():

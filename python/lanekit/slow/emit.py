@@ -1,5 +1,7 @@
 """What a worker prints so that its run is recorded: one JSON object per line on stdout.
 
+For example::
+
     from lanekit.slow import emit
 
     emit.run_started()

@@ -78,7 +78,7 @@ class TrajectoryStats:
 
     @property
     def bytes(self) -> int:
-        """Bytes put."""
+        """Bytes that all producers have put so far."""
         return sum(ring.bytes for ring in self.rings)
 
     @property

@@ -62,17 +62,17 @@ def serve_vector_env(
 class VectorEnvServer:
     """Environments, in this process or several, at the engine's end of a step lane.
 
-    env: the id of a registered environment, or a function that makes one.
-    name: of the lane; without one ``LUCKY_SHM_NAME`` gives it.
-    workers: how many processes run the environments; 1: this one does.
-    autoreset_mode: when an environment is reset whose episode is over, as in Gymnasium.
-    infos: names of numbers in the environments' infos that are carried, with their types if they
-        are not float64; "episode/r" is ``info["episode"]["r"]``.
-    image: whether a picture of each environment is drawn after each step, for the trainer's
-        ``render()``.
-    flatten: whether to wrap each environment in ``FlattenObservation``.
-    make_kwargs: further arguments of ``gymnasium.make``.
-    wait: how this side waits: "hybrid", "spin" or "block".
+    - ``env``: the id of a registered environment, or a function that makes one.
+    - ``name``: of the lane; without one ``LUCKY_SHM_NAME`` gives it.
+    - ``workers``: how many processes run the environments; 1: this one does.
+    - ``autoreset_mode``: when an environment is reset whose episode is over, as in Gymnasium.
+    - ``infos``: names of numbers in the environments' infos that are carried, with their types if
+      they are not float64; "episode/r" is ``info["episode"]["r"]``.
+    - ``image``: whether a picture of each environment is drawn after each step, for the trainer's
+      ``render()``.
+    - ``flatten``: whether to wrap each environment in ``FlattenObservation``.
+    - ``make_kwargs``: further arguments of ``gymnasium.make``.
+    - ``wait``: how this side waits: "hybrid", "spin" or "block".
     """
 
     def __init__(
