@@ -5,14 +5,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
+COMMA := ,
 
 .PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
-	$(BIN)/lanekit demo
+# With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.
+DEMO_EXTRAS := slow,rl$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
+demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, or in the terminal (ENV=Acrobot-v1)
+	$(BIN)/lanekit demo $(if $(ENV),--env $(ENV)) $(ARGS)
 
 test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
 
@@ -82,6 +85,12 @@ $(VENV)/bin/python:
 # Editable, so that a changed Python file needs no new install; a changed C file triggers one.
 $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
+	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON))
+	@echo "installing lanekit[$*] into $(VENV); a minute or so"
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 RUN_ID = "demo"
 """What the run is called, if nobody else is called so."""
 
-UPDATE_SECONDS = 0.6
+UPDATE_SECONDS = 0.8
 """Left alone the learner is done within seconds, too fast to see."""
 
 RECORD_MEGABYTES = 64
 """Of pictures: about the first minute and a half."""
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 3.0
 """How long a training may take to stop by itself."""
 
 _MODULE = "lanekit.demo.worker"
@@ -143,8 +143,9 @@ class PlainRun(DemoRun):
     def failure(self) -> str:
         """Say how it ended, and what it said."""
         self._complaints.seek(0)
-        words = "".join(self._complaints.readlines()[-20:]).rstrip()
-        return f"the training process ended with status {self._process.returncode}\n{words}"
+        words = without_tracebacks(self._complaints.read().splitlines()[-40:])
+        how = f"the training process ended with status {self._process.returncode}"
+        return "\n".join([how, *words])
 
     def summary(self) -> str:
         """Say how much was seen."""
@@ -194,7 +195,9 @@ class RecordedRun(DemoRun):
         self._own_daemon: StartedDaemon | None = start_if_absent(target.path)
         self.recorded_in = str(default_store())
         if self._own_daemon is not None:
-            self.remarks.append(f"started a daemon, process {self._own_daemon.pid}; it stops with the demo")
+            self.remarks.append(
+                f"started a daemon, process {self._own_daemon.pid}; it stops with the demo"
+            )
         self._next_look = 0.0
         try:
             self._followed = self._submit(args)
@@ -236,8 +239,8 @@ class RecordedRun(DemoRun):
         """Say how it ended, and what the worker said."""
         record = self._followed.record
         reason = f": {record.reason}" if record.reason else ""
-        words = [f"the run {self._followed.state}{reason}", *self._followed.last_words()]
-        return "\n".join(words)
+        words = without_tracebacks(self._followed.last_words())
+        return "\n".join([f"the run {self._followed.state}{reason}", *words])
 
     def summary(self) -> str:
         """Say what the store has of it."""
@@ -294,6 +297,20 @@ class RecordedRun(DemoRun):
         else:
             self._own_daemon.stop()
         self._own_daemon = None
+
+
+def without_tracebacks(lines: list[str]) -> list[str]:
+    """Leave out where in our own code something failed; what failed is the line after that."""
+    kept, inside, margin = [], False, ""
+    for line in lines:
+        if line.lstrip().startswith("Traceback (most recent call last)"):
+            inside, margin = True, line[: len(line) - len(line.lstrip())]
+        elif inside and line.startswith(margin + " "):
+            continue
+        else:
+            inside = False
+            kept.append(line)
+    return kept
 
 
 def _worker_environment(environment: dict[str, str]) -> dict[str, str]:
