@@ -108,7 +108,7 @@ def test_without_a_store_the_commands_say_how_to_get_one(tmp_path: Path) -> None
     ):
         text = lanekit(*arguments, "--store", missing, status=1)
         assert text.startswith(f"lanekit: there is no store at {missing}")
-        assert "`lanekit daemon`" in text
+        assert "`lanekit demo`" in text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,21 +2,20 @@
 
 Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``. ``HELP``
 is a phrase like argparse's own: it begins small, has no full stop, and fits in a line of `lanekit
---help`. Exit
-status 0 is success, 1 an answer of "no" or an error, 2 a misuse of the command line.
+--help`. What else a help page shows is in :mod:`lanekit.cli.help_pages`, the exit statuses and what
+becomes of an exception in :mod:`lanekit.cli.endings`; docs/cli.md tells both to users.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from lanekit import LanekitError, __version__
+from lanekit import __version__
 from lanekit.cli import (
     clean,
+    completion,
     control,
     daemon,
     demo,
@@ -38,6 +37,8 @@ from lanekit.cli import (
     worker,
     workers,
 )
+from lanekit.cli.endings import run_to_its_end
+from lanekit.cli.help_pages import CommandParser, overview
 
 
 class Command(Protocol):
@@ -53,42 +54,45 @@ class Command(Protocol):
         """Do it and return the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (
-    demo,
-    view,
-    gui,
-    ls,
-    top,
-    clean,
-    stress,
-    doctor,
-    serve,
-    engine,
-    daemon,
-    proxy,
-    run,
-    submit,
-    control,
-    runs,
-    show,
-    replay,
-    export,
-    workers,
-    worker,
-)
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "See it": (demo, view, gui, replay),
+    "Train": (run, workers, worker, serve, engine),
+    "What was recorded": (runs, show, export),
+    "The daemon and its runs": (daemon, submit, control, proxy),
+    "This machine": (doctor, ls, top, clean, stress, completion),
+}
+"""The commands, as `lanekit --help` shows them."""
+
+COMMANDS: tuple[Command, ...] = tuple(command for group in GROUPS.values() for command in group)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the whole command."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lanekit",
-        description="Move data between the processes of an RL run, and watch it.",
+        usage="lanekit [-h] [--version] COMMAND ...",
+        description=overview(
+            {
+                title: [(command.NAME, command.HELP) for command in group]
+                for title, group in GROUPS.items()
+            }
+        ),
+        epilog="`lanekit COMMAND --help` tells more of one. Exit statuses: 0 fine, 1 no or an\n"
+        "error, 2 misuse, 130 Ctrl-C. The documentation has them all: docs/cli.md.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"lanekit {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        metavar="COMMAND",
+        required=True,
+        help=argparse.SUPPRESS,
+        prog="lanekit",
+        parser_class=CommandParser,
+    )
     for command in COMMANDS:
         sentence = f"{command.HELP[0].upper()}{command.HELP[1:]}."
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=sentence)
+        sub = commands.add_parser(command.NAME, description=sentence)
+        sub.add_examples(getattr(command, "EXAMPLES", ()))
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return parser
@@ -97,17 +101,4 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
     args = build_parser().parse_args(arguments)
-    try:
-        status = int(args.run(args))
-        sys.stdout.flush()
-    except LanekitError as error:
-        print(f"lanekit: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader of our output (head, less) has left: not an error. Python flushes once more at
-        # exit and would complain, so let what is left go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status
+    return run_to_its_end(lambda: int(args.run(args)))

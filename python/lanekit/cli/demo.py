@@ -34,9 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=_seed, default=0, help="equal seeds learn equally")
     parser.add_argument("--seconds", type=positive, help="stop after this long")
-    parser.add_argument(
-        "--run-id", type=non_empty, metavar="RUN", help="the run's id; default: new"
-    )
+    parser.add_argument("--run-id", type=non_empty, metavar="ID", help="the run's id; default: new")
     parser.add_argument(
         "--view",
         choices=[face.name for face in FACES],
@@ -99,14 +97,14 @@ def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
         ideas += [
             (f"lanekit replay {training.run_id}", "the same pictures again; it says how to watch"),
             (f"lanekit show {training.run_id}", "its numbers; `lanekit runs` lists all runs"),
-            ("lanekit run --worker demo --env Acrobot-v1", "train with progress and a result"),
+            ("lanekit run --worker demo", "train at full speed, with progress and a result"),
         ]
     else:
         ideas.append(
             ("pip install 'lanekit[slow,rl,viewer]'", "records runs, shows them in a window")
         )
     if env == "":
-        ideas.append(("lanekit demo --env LunarLander-v3", "another environment"))
+        ideas.append(("lanekit demo --env Acrobot-v1", "another environment"))
     ideas.append(("lanekit workers", "your own framework: what is installed, and how to get it"))
     return ideas
 
