@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench wheels screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -63,6 +63,12 @@ bench: $(VENV)/.developer ## each lane beside its limit and its peers
 	$(BIN)/python -m bench viewer
 	$(BIN)/python -m bench engine
 	$(BIN)/python -m bench trajectory
+
+wheels: ## build, check and try what is released: sdist, wheels for x86-64 and ARM, and for CPython 3.14t
+	rm -rf dist/wheels
+	tools/build_wheels.sh dist/wheels
+	tools/check_distributions.sh dist/wheels
+	tools/try_wheels.sh dist/wheels/*.whl
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
