@@ -5,15 +5,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
+COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers docs screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
 	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
-demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
-	$(BIN)/lanekit demo
+# With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.
+DEMO_EXTRAS := slow,rl$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
+demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, or in the terminal (ENV=Acrobot-v1)
+	$(BIN)/lanekit demo $(if $(ENV),--env $(ENV)) $(ARGS)
 
 test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
 
@@ -79,6 +82,12 @@ docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warnin
 	$(BIN)/python tools/check_site.py build/site
 	@echo 'Open build/site/index.html in a browser.'
 
+wheels: ## build, check and try what is released: sdist, wheels for x86-64 and ARM, and for CPython 3.14t
+	rm -rf dist/wheels
+	tools/build_wheels.sh dist/wheels
+	tools/check_distributions.sh dist/wheels
+	tools/try_wheels.sh dist/wheels/*.whl
+
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
 
@@ -100,6 +109,12 @@ $(VENV)/bin/python:
 # Editable, so that a changed Python file needs no new install; a changed C file triggers one.
 $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
+	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON))
+	@echo "installing lanekit[$*] into $(VENV); a minute or so"
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
 
 # It does not wait for .installed, which would build the extension once more.

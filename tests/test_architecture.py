@@ -100,6 +100,7 @@ EXTRAS: dict[str, set[str]] = {
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},
     "engine": {"mujoco"},
+    "demo": {"gymnasium"},
     "viewer": {"PyQt6", "av"},
 }
 

@@ -42,7 +42,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("csrc", "python", "tools"):
         shutil.copytree(here / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"):
+    files = ("pyproject.toml", "CMakeLists.txt", "CMakePresets.json")
+    for name in (*files, "README.md", "LICENSE", "NOTICE"):
         shutil.copy(here / name, copy / name)
     return copy
 
@@ -122,6 +123,8 @@ def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_pa
     run("cmake", "-S", checkout, "-B", build, "-DBUILD_TESTING=OFF")
     run("cmake", "--build", build)
     run("cmake", "--install", build, "--prefix", prefix)
+    (about,) = prefix.rglob("lanekit-config-version.cmake")
+    assert f'set(PACKAGE_VERSION "{lanekit.__version__}")' in about.read_text()
     consumer = tmp_path / "consumer"
     consumer.mkdir()
     (consumer / "consumer.c").write_text(TEN_LINES)

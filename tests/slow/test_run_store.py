@@ -309,7 +309,7 @@ def test_a_run_that_is_not_there_is_named(store: TelemetrySQLiteStore, reader: R
 
 
 def test_a_store_that_is_not_there_is_named_and_not_made(path: Path) -> None:
-    with pytest.raises(StoreError, match="lanekit daemon"):
+    with pytest.raises(StoreError, match="lanekit demo"):
         RunStore.open(path)
     assert not path.exists()
     path.touch()

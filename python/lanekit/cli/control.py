@@ -44,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
 
 def seconds(text: str) -> float:
     """Return a number of seconds, 0 or more."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be 0 or more seconds, got {text}")
+        raise argparse.ArgumentTypeError(f"must be 0 or more seconds, got {text!r}")
     return value

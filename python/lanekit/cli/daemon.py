@@ -117,7 +117,12 @@ def run(args: argparse.Namespace) -> int:
         print(f"lanekit daemon: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"lanekit daemon: {error}", file=sys.stderr)
+        print(
+            f"lanekit daemon: {error.filename or 'the state'} can not be used: "
+            f"{error.strerror or error}; --state DIR, --store FILE and --socket PATH name other "
+            "places",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

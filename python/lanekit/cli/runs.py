@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             print(
                 f"no runs here but {hidden} archived; `lanekit runs --all` lists them"
                 if hidden
-                else "no runs yet; `lanekit submit` starts one, `lanekit proxy` records one"
+                else "no runs yet; `lanekit demo` records one, `lanekit run --worker NAME` trains"
             )
     return 0
 

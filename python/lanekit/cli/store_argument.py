@@ -41,7 +41,7 @@ def find_run(store: RunStore, run_id: str) -> RunRecord:
 
 def _not_found(run_id: str, known: list[str], path: str) -> str:
     if not known:
-        return f"no run {run_id!r}: {path} holds no runs yet; `lanekit submit` starts one"
+        return f"no run {run_id!r}: {path} holds no runs yet; `lanekit demo` records one"
     containing = [name for name in known if run_id and run_id.lower() in name.lower()]
     close = difflib.get_close_matches(run_id, known, n=3, cutoff=0.6)
     near = list(dict.fromkeys(containing[:3] + close))[:3]

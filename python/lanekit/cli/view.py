@@ -65,9 +65,12 @@ def non_empty(text: str) -> str:
 
 def positive(text: str) -> float:
     """Return the number that ``text`` holds, if it is finite and above zero."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
     return value
 
 

@@ -231,7 +231,9 @@ class DaemonClient:
         code: grpc.StatusCode = error.code()
         details = error.details() or code.name
         if code is grpc.StatusCode.NOT_FOUND:
-            raise errors.RunNotFound(details) from error
+            raise errors.RunNotFound(
+                f"{details}; `lanekit runs --all` lists what there is"
+            ) from error
         if code is grpc.StatusCode.ALREADY_EXISTS:
             raise errors.RunExists(details) from error
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:

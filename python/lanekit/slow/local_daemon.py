@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from lanekit.slow.daemon_client import START_PATIENCE
 from lanekit.slow.endpoint import default_store, state_directory
 from lanekit.slow.log_tail import last_lines
 
+STOP_SECONDS = 15.0
+"""How long a daemon may take to end: it commits what it has received."""
 START_SECONDS = 60.0
 """How long a daemon may take to listen: it may have a long log to recover."""
 _PAUSE = 0.05
@@ -32,6 +36,19 @@ class StartedDaemon:
 
     pid: int
     log: Path
+
+    def stop(self) -> bool:
+        """End it, for the process that started it; False if it had to be killed."""
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGTERM)
+            give_up_at = time.monotonic() + STOP_SECONDS
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                if time.monotonic() > give_up_at:
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
+                    return False
+                time.sleep(_PAUSE)
+        return True
 
 
 def start_if_absent(socket_path: str, token_file: Path | None = None) -> StartedDaemon | None:

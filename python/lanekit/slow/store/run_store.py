@@ -62,8 +62,8 @@ class RunStore:
         path = default_store() if path is None else path
         if not Path(path).is_file():
             raise StoreError(
-                f"there is no store at {os.fspath(path)}; name another with --store, or start"
-                " `lanekit daemon` to make one"
+                f"there is no store at {os.fspath(path)}, so nothing was recorded there yet: "
+                "`lanekit demo` records a run; --store names another file"
             )
         store = cls(os.fspath(path))
         try:
