@@ -119,12 +119,12 @@ class Landing:
         """
         writer = self._open()
         state = self._known(lane, producer, epoch)
+        give_up_at = time.monotonic() + patience
         for number, (arrays, content) in enumerate(records, first):
             if number <= state.arrived:
                 continue
-            if number > state.arrived + 1:
-                break
-            if not self._put(writer, state, arrays, content, patience):
+            left = max(0.0, give_up_at - time.monotonic())
+            if number > state.arrived + 1 or not self._put(writer, state, arrays, content, left):
                 break
         return state.arrived
 

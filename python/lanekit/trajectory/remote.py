@@ -233,7 +233,8 @@ class RemoteTrajectoryWriter:
             self._note_silence(lost)
 
     def _next_records(self) -> list[Record]:
-        size, records = 0, []
+        size = 0
+        records: list[Record] = []
         for arrays, content in self._waiting:
             size += sum(array.nbytes for array in arrays.values()) + len(content)
             if records and size > PARCEL_BYTES:
