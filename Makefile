@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
 	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
@@ -50,6 +50,11 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 	tools/system_packages.sh --browser $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[test-web]'
 	$(BIN)/python tools/web_screenshots.py docs/images
+
+# Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
+test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
+	tools/system_packages.sh $(PYTHON)
+	tools/test_cluster.sh
 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)

@@ -22,6 +22,7 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 HAS_PYGAME = find_spec("pygame") is not None
 HAS_GYMNASIUM = find_spec("gymnasium") is not None
 HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
+HAS_RAY = find_spec("ray") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
 HAS_SPHINX = find_spec("sphinx") is not None and find_spec("myst_parser") is not None
 HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
@@ -33,6 +34,7 @@ collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
 collect_ignore += [] if HAS_BROWSER else ["web"]
 collect_ignore += [] if HAS_SPHINX else ["docs/test_site.py"]
+collect_ignore += [] if HAS_RAY else ["cluster"]
 
 
 def pytest_report_header() -> list[str]:
@@ -54,6 +56,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
     if not HAS_BROWSER:
         left_out.append("the page in a browser: left out, not installed here; see `make test-web`")
+    if not HAS_RAY:
+        left_out.append("cluster: left out, Ray is not installed here; see `make test-cluster`")
     return left_out
 
 

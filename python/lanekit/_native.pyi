@@ -223,6 +223,7 @@ class _Lib:
     LK_TRAJ_OPTIONAL: Final[int]
     LK_TRAJ_FIELDS_MAX: Final[int]
     LK_TRAJ_RINGS_MAX: Final[int]
+    LK_TRAJ_ANY_RING: Final[int]
     def lk_traj_segment_size(self, config: CData) -> int: ...
     def lk_traj_record_size(
         self, fields: CData, count: int, rows: CData, metadata_size: int
@@ -254,6 +255,10 @@ class _Lib:
         schema_version: int,
         absence_ns: int,
     ) -> int: ...
+    def lk_traj_attach_kept(
+        self, out: CData, run_id: bytes, run_id_size: int, ring: int, absence_ns: int
+    ) -> int: ...
+    def lk_traj_writer_place(self, writer: CData, out: CData) -> int: ...
     def lk_traj_writer_config(self, writer: CData, out: CData, fields: CData) -> int: ...
     def lk_traj_put(
         self, writer: CData, arrays: CData, metadata: Any, metadata_size: int, timeout_ns: int

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,13 @@ class StartedDaemon:
         return True
 
 
-def start_if_absent(socket_path: str, token_file: Path | None = None) -> StartedDaemon | None:
+def start_if_absent(
+    socket_path: str, token_file: Path | None = None, options: Sequence[str] = ()
+) -> StartedDaemon | None:
     """See to it that a daemon listens at a Unix socket, on the usual store.
 
-    It outlives its starter. Returns None if one was there, or if somebody else was quicker.
+    It outlives its starter. `options` are more arguments of ``lanekit daemon``. Returns None if
+    one was there, or if somebody else was quicker.
     """
     if somebody_listens(socket_path):
         return None
@@ -66,7 +70,7 @@ def start_if_absent(socket_path: str, token_file: Path | None = None) -> Started
             fcntl.flock(turn, fcntl.LOCK_EX)
             if somebody_listens(socket_path):
                 return None
-            return _start(socket_path, state, token_file)
+            return _start(socket_path, state, token_file, options)
     except OSError as error:
         raise TelemetryError(f"no daemon runs, and none can be started: {error}") from error
 
@@ -84,9 +88,13 @@ def somebody_listens(socket_path: str) -> bool:
     return True
 
 
-def _start(socket_path: str, state: Path, token_file: Path | None) -> StartedDaemon | None:
+def _start(
+    socket_path: str, state: Path, token_file: Path | None, options: Sequence[str]
+) -> StartedDaemon | None:
     command = [sys.executable, "-P", "-m", "lanekit", "daemon", "--socket", socket_path]
-    command += ["--store", str(default_store().absolute()), "--state", str(state)]
+    command += ["--state", str(state), *options]
+    if "--store" not in options:
+        command += ["--store", str(default_store().absolute())]
     if token_file is not None:
         command += ["--token-file", str(token_file.absolute())]
     log = state / "daemon.log"
