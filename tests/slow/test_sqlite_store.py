@@ -325,7 +325,7 @@ def test_durability_is_one_of_two(path: Path) -> None:
     with pytest.raises(ValueError, match="'normal' or 'full'"):
         TelemetrySQLiteStore.open(path, durability="none")  # type: ignore[arg-type]
     with TelemetrySQLiteStore.open(path, durability="full") as store:
-        assert store._connection.pragma("synchronous") == 2
+        assert store._database.connection.pragma("synchronous") == 2
 
 
 def test_the_log_is_moved_into_the_file_while_writing_and_gone_at_the_end(path: Path) -> None:

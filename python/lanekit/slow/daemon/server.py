@@ -34,9 +34,9 @@ from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
+from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_store import RunStore
-from lanekit.slow.store.sqlite_store import Durability
 
 logger = logging.getLogger(__name__)
 

@@ -30,8 +30,9 @@ from lanekit.slow.daemon.patience import Patience
 from lanekit.slow.daemon.process_groups import alive, send_signal
 from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_is_named
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
-from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
+from lanekit.slow.store.telemetry_store import TelemetryStore
 
 logger = logging.getLogger(__name__)
 
@@ -151,9 +152,7 @@ class Supervisor:
         """Fail the runs of a daemon before this one that ended before their proxy could begin."""
         with contextlib.suppress(errors.StoreError):  # the next sweep tries again
             if self._abandoned is None:
-                runs = await asyncio.wrap_future(
-                    self._sink.call(lambda store: store.runs(include_archived=True))
-                )
+                runs = await asyncio.wrap_future(self._sink.call(lambda store: store.own_runs()))
                 self._abandoned = {
                     run.run_id
                     for run in runs
@@ -204,7 +203,7 @@ class Supervisor:
         """Find the worker's process group; a proxy that has just begun gets time to start it."""
         deadline = self._loop.time() + WAIT_FOR_WORKER
         while True:
-            # Looked at before the group: a worker noted between the two looks is found by the next one.
+            # Looked at first: a worker noted between the two looks is found by the next one.
             noted = (spool / "worker.json").exists()
             group = running_worker(spool)
             proxy = self._proxies.get(spool)
@@ -340,7 +339,7 @@ class Supervisor:
             state.run_id, "proxy_given_up", {"spool": str(state.directory), "status": status}
         )
 
-        def leave_reason(store: TelemetrySQLiteStore) -> None:
+        def leave_reason(store: TelemetryStore) -> None:
             run = store.run(state.run_id)
             store.set_run_state(state.run_id, run.state, reason=run.reason or reason)
 
@@ -358,7 +357,7 @@ class Supervisor:
     async def _fail(self, run_id: str, reason: str, exit_status: int | None = None) -> None:
         """Record that a run that was submitted here will never begin."""
 
-        def fail(store: TelemetrySQLiteStore) -> bool:
+        def fail(store: TelemetryStore) -> bool:
             run = store.run(run_id)
             if run.state != pb.RUN_STATE_SUBMITTED or not run.command:
                 return False

@@ -22,7 +22,7 @@ from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.life_cycle import DAEMON_STREAM
 
 MAX_INTEGER = 2**63 - 1
-"""The largest number that SQLite takes."""
+"""The largest number that a database takes."""
 RETRY = 0.5
 """Seconds between two attempts to store what must not be lost."""
 MAX_TEXT_BYTES = 4096

@@ -27,8 +27,11 @@ from lanekit.slow.limits import (
     RUNBUS_DB_PATH_QUEUE_SIZE,
 )
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
+from lanekit.slow.store.database import Durability
+from lanekit.slow.store.ledger import RunChange
 from lanekit.slow.store.life_cycle import TERMINAL
-from lanekit.slow.store.sqlite_store import Committed, Durability, RunChange, TelemetrySQLiteStore
+from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.telemetry_store import Committed, TelemetryStore
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class SinkStatus:
 
 @dataclass(slots=True)
 class _Call:
-    fn: Callable[[TelemetrySQLiteStore], Any]
+    fn: Callable[[TelemetryStore], Any]
     future: Future[Any]
     after: int
     """Batches submitted before it: they go first, unless the store can not be written."""
@@ -136,7 +139,7 @@ class TelemetryDBSink:
                 self._changed.wait(left)
             return future
 
-    def call(self, fn: Callable[[TelemetrySQLiteStore], T]) -> Future[T]:
+    def call(self, fn: Callable[[TelemetryStore], T]) -> Future[T]:
         """Run `fn` with the store in the writer thread, behind what was submitted before.
 
         While the store can not be written it runs at once instead, so that its caller learns why.

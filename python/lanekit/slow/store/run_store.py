@@ -27,9 +27,9 @@ from lanekit.slow.store.commit_order import (
 from lanekit.slow.store.frames import Frames
 from lanekit.slow.store.records import EventRecord, RunRecord, decode_json, decode_object
 from lanekit.slow.store.results import Episodes, Row, Steps, TrackName
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
 from lanekit.slow.store.run_rows import select_runs
 from lanekit.slow.store.selection import Selection, id_ranges, places, select
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 from lanekit.slow.store.store_file import MIGRATIONS, check_file, open_for_reading, store_errors
 
 __all__ = ["Counts", "Frames", "RunStore"]
@@ -98,7 +98,7 @@ class RunStore:
 
     def runs(self, include_archived: bool = False) -> list[RunRecord]:
         """The runs there are, newest first."""
-        where = "" if include_archived else "WHERE NOT archived "
+        where = "" if include_archived else "WHERE archived = 0 "
         with store_errors(self.path):
             messages = select_runs(self.connection(), f"{where}ORDER BY run DESC")
         return [RunRecord.from_message(message) for message in messages]
@@ -215,8 +215,9 @@ class RunStore:
             ids: list[int] = []
             for bounds in id_ranges(connection, Kind.STEPS, run, tracks, chosen):
                 found = connection.execute(
-                    "SELECT id FROM frames WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR"
-                    " ?3 = (SELECT episode FROM steps WHERE steps.id = frames.id)) ORDER BY id",
+                    "SELECT id FROM frames WHERE id BETWEEN ?1 AND ?2 AND"
+                    " (?3 = (SELECT episode FROM steps WHERE steps.id = frames.id) OR ?3 IS NULL)"
+                    " ORDER BY id",
                     (*bounds, chosen.episode),
                 )
                 ids += [row_id for (row_id,) in found]
