@@ -86,7 +86,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 
 $(VENV)/.developer: $(VENV)/.installed
 	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,postgres,rl,test,test-viewer,bench,lint]'
 	touch $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

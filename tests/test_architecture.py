@@ -91,7 +91,8 @@ def test_the_core_knows_nothing_of_python(root: Path) -> None:
 # What a part may import beyond the standard library, numpy and lanekit: its extra.
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
-    | {"pyarrow", "tensorboard", "wandb"},
+    | {"pyarrow", "tensorboard", "wandb"}
+    | {"psycopg"},
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},

@@ -66,7 +66,7 @@ for version in "$@"; do
   if [ "$version" = 3.14t ]; then
     "$venv/bin/python" -m pip install --quiet '.[test]' gymnasium pettingzoo
   else
-    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,rl,test]"
+    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,postgres,rl,test]"
   fi
   [ ${#running[@]} -lt $at_once ] || finish_oldest
   suite "$version" >"build/tests-$version.log" 2>&1 &

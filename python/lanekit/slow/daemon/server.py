@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
+import secrets
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +36,10 @@ from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
+from lanekit.slow.store.address import PostgresAddress
 from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
 
 logger = logging.getLogger(__name__)
@@ -50,8 +54,8 @@ LINGER = 0.2
 class DaemonOptions:
     """What `lanekit daemon` is told."""
 
-    store: Path
-    """The SQLite file."""
+    store: Path | PostgresAddress
+    """The SQLite file, or the database."""
     state: Path
     """Directory for the spools of the workers that the daemon starts."""
     socket: Path
@@ -90,6 +94,23 @@ def close_sink(sink: TelemetryDBSink) -> None:
     sink.close(timeout=1.0 if sink.status().stalled else 10.0)
 
 
+def is_shared(store: Path | PostgresAddress) -> bool:
+    """Tell whether other daemons may write to the same store."""
+    return isinstance(store, PostgresAddress)
+
+
+def daemon_id(state: Path) -> str:
+    """What tells this daemon from others on the same store: the same as long as its spools are."""
+    path = state / "daemon-id"
+    with contextlib.suppress(FileNotFoundError):
+        known = path.read_text(encoding="ascii", errors="replace").strip()
+        if re.fullmatch(r"[0-9a-f]{12}", known):
+            return known
+    made = secrets.token_hex(6)
+    path.write_text(f"{made}\n", encoding="ascii")
+    return made
+
+
 class Daemon:
     """One daemon: its locks, store, server and child processes."""
 
@@ -107,7 +128,8 @@ class Daemon:
             token = None if options.token_file is None else read_token(options.token_file)
             self._take_locks(held)
             bus = RunBus()
-            sink = TelemetryDBSink(options.store, bus, durability=options.durability)
+            daemon = daemon_id(options.state) if is_shared(options.store) else ""
+            sink = TelemetryDBSink(options.store, bus, durability=options.durability, daemon=daemon)
             # Last of all, and also when starting fails half way: commit what was taken in.
             held.callback(bus.close)
             held.callback(close_sink, sink)
@@ -119,6 +141,7 @@ class Daemon:
                 options.token_file,
                 sink,
                 options.durability,
+                daemon_stream(daemon),
             )
             held.callback(supervisor.close)
             service = TrainerService(sink, bus, store, supervisor)
@@ -141,15 +164,18 @@ class Daemon:
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
-        options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         options.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool = options.state / "spool"
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path, what, remedy in (
-            (f"{os.path.realpath(options.store)}.lock", f"store {options.store}", "--store"),
+        locks: list[tuple[str | Path, str, str]] = [
             (spool / ".lock", f"spool directory {spool}", "--state"),
             (f"{options.socket}.lock", f"socket {options.socket}", "--socket"),
-        ):
+        ]
+        if isinstance(options.store, Path):
+            options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = f"{os.path.realpath(options.store)}.lock"
+            locks.insert(0, (file, f"store {options.store}", "--store"))
+        for path, what, remedy in locks:
             lock = FileLock(Path(path), what, f"use that one, or choose another {remedy}")
             held.callback(lock.release)
         prepare_socket(options.socket)

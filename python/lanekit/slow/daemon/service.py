@@ -26,7 +26,7 @@ class TrainerService:
         self, sink: TelemetryDBSink, bus: RunBus, store: RunStore, supervisor: Supervisor
     ) -> None:
         self._methods = Methods()
-        self._pulse = Pulse(bus)
+        self._pulse = Pulse(bus, store.is_shared)
         self._publishing = Publishing(sink)
         self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
         workers = Workers(sink, bus, self._pulse)

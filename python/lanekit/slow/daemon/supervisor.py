@@ -32,6 +32,7 @@ from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_i
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.life_cycle import DAEMON_STREAM
 from lanekit.slow.store.telemetry_store import TelemetryStore
 
 logger = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Supervisor:
         token_file: Path | None,
         sink: TelemetryDBSink,
         durability: Durability = "normal",
+        own_stream: str = DAEMON_STREAM,
     ) -> None:
         self._root = root
         self._sink = sink
@@ -90,7 +92,7 @@ class Supervisor:
         self._began_ns = time.time_ns()
         self._abandoned: set[str] | None = None
         self._patience = Patience()
-        self._own_events = OwnEvents(sink)
+        self._own_events = OwnEvents(sink, own_stream)
         self._judged: set[Path] = set()  # their proxy's end is being looked into
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False

@@ -50,6 +50,9 @@ class Database(Protocol):
     def next_revision(self) -> int:
         """A number for a change of a run, not below those of any change that is committed."""
 
+    def new_track(self) -> int | None:
+        """The number of a track to be made; None: it gets one by itself."""
+
     def write(self, statement: str, bindings: tuple[Any, ...]) -> None:
         """Run a statement before the commit. Until then it may not show in what is read."""
 

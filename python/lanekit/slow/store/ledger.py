@@ -188,11 +188,11 @@ class Ledger:
             for name in ("state", "started_ns", "ended_ns", "exit_status", "reason")
         }
         given = {name: value for name, value in columns.items() if value is not None}
-        self.connection.execute(
-            f"UPDATE runs SET {', '.join(f'{name} = ?' for name in given) or 'run = run'}"
-            " WHERE run = ?",
-            (*given.values(), run.run),
-        )
+        if given:
+            self.connection.execute(
+                f"UPDATE runs SET {', '.join(f'{name} = ?' for name in given)} WHERE run = ?",
+                (*given.values(), run.run),
+            )
         old_state = run.state
         run.state = change.state or run.state
         self.note_change(run_id, run, old_state)

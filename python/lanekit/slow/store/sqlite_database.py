@@ -55,6 +55,9 @@ class SQLiteDatabase:
         self._revision += 1
         return self._revision
 
+    def new_track(self) -> None:
+        """None: the next after the highest there is."""
+
     def write(self, statement: str, bindings: tuple[Any, ...]) -> None:
         """Run a statement, at once."""
         self._cursor.execute(statement, bindings)

@@ -60,9 +60,9 @@ class StreamTracks:
         row = connection.execute(find, key).fetchone()
         if row is None:
             (row,) = connection.execute(
-                "INSERT INTO tracks (run, stream, worker_id, agent_id, episodes_in_order)"
-                " VALUES (?, ?, ?, ?, 1) RETURNING track",
-                (self._stream.run.run, *key),
+                "INSERT INTO tracks (track, run, stream, worker_id, agent_id, episodes_in_order)"
+                " VALUES (?, ?, ?, ?, ?, 1) RETURNING track",
+                (self._ledger.database.new_track(), self._stream.run.run, *key),
             ).fetchall()
         track = int(row[0])
         if track > MAX_TRACK:
