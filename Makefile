@@ -43,6 +43,7 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	$(BIN)/python -m tests.slow.campaign --kills 100 --store postgresql
 	$(BIN)/python -m tests.step_campaign
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release
 	build/release/csrc/tests/test_cmd_kills 5000
@@ -85,7 +86,7 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt --instructions $(PYTHON)
+	tools/system_packages.sh --qt --instructions --postgres $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,postgres,rl,test,test-viewer,bench,lint]'
 	touch $@
 
