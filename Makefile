@@ -63,6 +63,7 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	$(BIN)/python -m tests.slow.campaign --kills 100 --store postgresql
 	$(BIN)/python -m tests.step_campaign
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release
 	build/release/csrc/tests/test_cmd_kills 5000
@@ -124,8 +125,8 @@ $(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
 
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
-	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,export,rl,test,test-viewer,bench,docs,lint]'
+	tools/system_packages.sh --qt --instructions --postgres $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,postgres,export,rl,test,test-viewer,bench,docs,lint]'
 	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json

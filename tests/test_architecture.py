@@ -94,7 +94,7 @@ def test_the_core_knows_nothing_of_python(root: Path) -> None:
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
     | {"pyarrow", "tensorboard", "wandb"}
-    | {"PIL", "cryptography"}
+    | {"PIL", "cryptography", "psycopg"}
     | {"starlette", "uvicorn"},  # the browser's page
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}

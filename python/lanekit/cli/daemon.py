@@ -15,12 +15,14 @@ HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--store", type=Path, metavar="PATH", help="the SQLite file of all events")
+    parser.add_argument(
+        "--store", metavar="PATH|URL", help="a SQLite file, or postgresql://USER@HOST/DATABASE"
+    )
     parser.add_argument(
         "--state",
         type=Path,
         metavar="DIR",
-        help="where workers' spools are kept (default: beside --store, or lanekit's state)",
+        help="where workers' spools are kept (default: beside a file --store, or lanekit's state)",
     )
     parser.add_argument("--socket", type=Path, metavar="PATH", help="the Unix socket to listen on")
     parser.add_argument(
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; the status is 2 for options that do not go together."""
     try:
         from lanekit.slow.daemon.server import DaemonOptions, serve
+        from lanekit.slow.store.address import parse_store
     except ModuleNotFoundError as error:
         raise missing_slow(error) from None
     from lanekit.slow.endpoint import (
@@ -96,11 +99,15 @@ def run(args: argparse.Namespace) -> int:
             socket = Path(target.path)
         else:
             socket = Path(parse_target(f"unix:{args.socket}").path)
-        state = args.state or (args.store.absolute().parent if args.store else state_directory())
+        store = parse_store(args.store or default_store())
+        state = args.state or state_directory()
+        if isinstance(store, Path):
+            store = store.absolute()
+            state = args.state or (store.parent if args.store else state)
         over_tls = args.listen is not None and not args.insecure_loopback
         over_tls = over_tls or (args.web is not None and not is_loopback(host_of(args.web)))
         options = DaemonOptions(
-            store=(args.store or default_store()).absolute(),
+            store=store,
             state=state.absolute(),
             socket=socket,
             listen=args.listen,

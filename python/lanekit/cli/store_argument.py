@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def add_store_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--store``."""
     parser.add_argument(
-        "--store", metavar="PATH", help="read this store, not the daemon's usual one"
+        "--store",
+        metavar="PATH|URL",
+        help="read this file or postgresql:// database, not the daemon's usual store",
     )
 
 

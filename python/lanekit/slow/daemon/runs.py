@@ -26,6 +26,7 @@ from lanekit.slow.run_bus import Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_rows import select_runs
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sql_connection import NO_LIMIT
 from lanekit.slow.store.store_file import store_errors
 
 WATCH_INTERVAL = 0.1
@@ -34,7 +35,7 @@ MAX_GRACE = 3600.0
 MAX_CONFIG_BYTES = 120_000
 """Linux takes at most 128 KiB in one environment variable."""
 MAX_REVISION = 2**63 - 1
-"""The largest number that SQLite takes."""
+"""The largest number that a database takes."""
 
 
 class Runs:
@@ -177,9 +178,9 @@ def listed_runs(store: RunStore, request: Any) -> list[pb.Run]:
     """Read the runs that a ListRuns request asks for."""
     with store_errors(store.path):
         if not request.run_id:
-            where = "" if request.include_archived else "WHERE NOT archived "
+            where = "" if request.include_archived else "WHERE archived = 0 "
             order = f"{where}ORDER BY run DESC LIMIT ?"
-            return select_runs(store.connection(), order, (request.limit or -1,))
+            return select_runs(store.connection(), order, (request.limit or NO_LIMIT,))
         runs = select_runs(store.connection(), "WHERE run_id = ?", (request.run_id,))
     if not runs:
         raise RunNotFound(f"run {request.run_id} is not known")

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
+import secrets
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,9 +39,11 @@ from lanekit.slow.daemon.supervisor import Supervisor
 from lanekit.slow.daemon.web_page import WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
+from lanekit.slow.store.address import PostgresAddress
+from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
-from lanekit.slow.store.sqlite_store import Durability
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +57,8 @@ LINGER = 0.2
 class DaemonOptions:
     """What `lanekit daemon` is told."""
 
-    store: Path
-    """The SQLite file."""
+    store: Path | PostgresAddress
+    """The SQLite file, or the database."""
     state: Path
     """Directory for the spools of the workers that the daemon starts."""
     socket: Path
@@ -101,6 +105,23 @@ def close_sink(sink: TelemetryDBSink) -> None:
     sink.close(timeout=1.0 if sink.status().stalled else 10.0)
 
 
+def is_shared(store: Path | PostgresAddress) -> bool:
+    """Tell whether other daemons may write to the same store."""
+    return isinstance(store, PostgresAddress)
+
+
+def daemon_id(state: Path) -> str:
+    """What tells this daemon from others on the same store: the same as long as its spools are."""
+    path = state / "daemon-id"
+    with contextlib.suppress(FileNotFoundError):
+        known = path.read_text(encoding="ascii", errors="replace").strip()
+        if re.fullmatch(r"[0-9a-f]{12}", known):
+            return known
+    made = secrets.token_hex(6)
+    path.write_text(f"{made}\n", encoding="ascii")
+    return made
+
+
 class Daemon:
     """One daemon: its locks, store, server and child processes."""
 
@@ -119,7 +140,8 @@ class Daemon:
             tokens = known_tokens(owner, options.tokens_file)
             self._take_locks(held)
             bus = RunBus()
-            sink = TelemetryDBSink(options.store, bus, durability=options.durability)
+            daemon = daemon_id(options.state) if is_shared(options.store) else ""
+            sink = TelemetryDBSink(options.store, bus, durability=options.durability, daemon=daemon)
             # Last of all, and also when starting fails half way: commit what was taken in.
             held.callback(bus.close)
             held.callback(close_sink, sink)
@@ -131,6 +153,7 @@ class Daemon:
                 options.token_file,
                 sink,
                 options.durability,
+                daemon_stream(daemon),
             )
             held.callback(supervisor.close)
             web = WebSettings(options.state, options.tls_cert, options.tls_key)
@@ -156,15 +179,18 @@ class Daemon:
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
-        options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         options.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool = options.state / "spool"
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path, what, remedy in (
-            (f"{os.path.realpath(options.store)}.lock", f"store {options.store}", "--store"),
+        locks: list[tuple[str | Path, str, str]] = [
             (spool / ".lock", f"spool directory {spool}", "--state"),
             (f"{options.socket}.lock", f"socket {options.socket}", "--socket"),
-        ):
+        ]
+        if isinstance(options.store, Path):
+            options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = f"{os.path.realpath(options.store)}.lock"
+            locks.insert(0, (file, f"store {options.store}", "--store"))
+        for path, what, remedy in locks:
             lock = FileLock(Path(path), what, f"use that one, or choose another {remedy}")
             held.callback(lock.release)
         prepare_socket(options.socket)

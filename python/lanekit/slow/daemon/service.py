@@ -38,7 +38,7 @@ class TrainerService:
         self._methods = Methods(tokens)
         self.tap = FrameTap()
         """The fast lanes of this machine, for whoever serves frames from this process."""
-        self._pulse = Pulse(bus)
+        self._pulse = Pulse(bus, store.is_shared)
         self._publishing = Publishing(sink)
         self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
         workers = Workers(sink, bus, self._pulse)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanekit.slow.daemon.run_states import possible_actions, state_word
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.life_cycle import DAEMON_STREAM
+from lanekit.slow.store.life_cycle import is_daemon_stream
 
 _HERE = socket.gethostname()
 LIVE_STATES = frozenset({"live", "submitted", "running", "paused"})
@@ -65,7 +65,7 @@ def row_of(run: pb.Run) -> RunRow:
 def _error_logs(run: pb.Run) -> Iterator[str]:
     for worker in run.workers:
         is_here = worker.host == _HERE and worker.spool_directory
-        if is_here and worker.stream_id != DAEMON_STREAM:
+        if is_here and not is_daemon_stream(worker.stream_id):
             yield f"{worker.spool_directory}/worker.err"
 
 
