@@ -2,8 +2,8 @@
 
 usage: python learning_worker.py EPISODES PAUSE FILMED
 
-Plays EPISODES episodes of the policy learned so far, PAUSE seconds between two steps, and learns a
-generation after each. Steps of the first FILMED episodes are recorded with their frames.
+Plays EPISODES episodes of the policy learned so far, PAUSE seconds between two steps, and updates it
+after each. Steps of the first FILMED episodes are recorded with their frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
 from lanekit.demo import cartpole
-from lanekit.demo.learner import Learner, choose_force
+from lanekit.demo.ppo import Learner
+from lanekit.demo.worlds import CartPoles
 from lanekit.slow import emit
 from lanekit.slow.control import ControlInbox
 
@@ -29,7 +30,7 @@ def main() -> int:
     episodes, pause, filmed = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     run_id = os.environ["LANEKIT_RUN_ID"]
     inbox = ControlInbox.from_environment()
-    learner = Learner(3)
+    learner = Learner(CartPoles(8, 3), 3)
     rng = np.random.default_rng(3)
     image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     with FastLaneWriter.create(run_id, FastLaneConfig(WIDTH, HEIGHT, capacity=8)) as writer:
@@ -41,8 +42,8 @@ def main() -> int:
                 if not inbox.wait_while_paused():
                     emit.run_completed(episodes=episode)
                     return 0
-                force = choose_force(learner.mean, states)
-                states = cartpole.advance(states, force)
+                action = learner.policy.best(states)
+                states = cartpole.advance(states, cartpole.force_of(action))
                 failed = bool(cartpole.failed(states)[0])
                 reward = 0.0 if failed else 1.0
                 total += reward
@@ -54,7 +55,7 @@ def main() -> int:
                     episode,
                     step,
                     reward=reward,
-                    action=int(force[0] > 0),
+                    action=int(action[0]),
                     observation=states.reshape(4).round(4).tolist(),
                     terminated=failed,
                     truncated=not failed and step == LONGEST - 1,
@@ -70,9 +71,9 @@ def main() -> int:
                 terminated=failed,
                 truncated=not failed,
             )
-            generation = learner.generation
-            while learner.generation == generation:
-                learner.step()
+            updates = learner.updates
+            while learner.updates == updates:
+                learner.work()
         emit.run_completed(episodes=episodes)
     return 0
 
