@@ -2,8 +2,8 @@
 
 usage: python learning_worker.py EPISODES PAUSE FILMED
 
-Plays EPISODES episodes of the policy learned so far, PAUSE seconds between two steps, and updates it
-after each. Steps of the first FILMED episodes are recorded with their frames.
+Plays EPISODES episodes of the policy learned so far, PAUSE seconds between two steps, and updates
+it after each. Steps of the first FILMED episodes are recorded with their frames.
 """
 
 from __future__ import annotations
