@@ -59,11 +59,11 @@ def _quick(name: str, lane: ModuleType) -> Plan:
     parts = dict(lane.MEASUREMENTS)
     if name == "fast":
         from bench.fast_lane import publish_cost, read_cost
-        from bench.fast_sizes import SIZES
+        from bench.peers_lane import QUICK
 
         parts = {
-            "publish": [partial(publish_cost, size, None) for size in SIZES],
-            "read": [partial(read_cost, size, 0.0) for size in SIZES],
+            "publish": [partial(publish_cost, size, None) for size in QUICK.sizes],
+            "read": [partial(read_cost, size, 0.0) for size in QUICK.sizes],
             "latency": parts["latency"],
         }
         return Plan(parts, replace(lane.QUICK, rounds=3, block_seconds=0.005))
@@ -79,7 +79,7 @@ def _quick(name: str, lane: ModuleType) -> Plan:
         )
         return Plan({name: parts[name] for name in ("round_trip", "growth")}, effort)
     if name == "trajectory":
-        effort = replace(lane.QUICK, warm_up=0.1, seconds=0.4, producers=(1,))
+        effort = replace(lane.QUICK, warm_up=0.05, seconds=0.25, producers=(1,))
         return Plan(parts, effort)
     if name == "slow":
         effort = replace(lane.QUICK, rounds=2, events=50_000, tracker_share=0.15)

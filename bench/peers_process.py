@@ -22,9 +22,9 @@ from bench.samples import undisturbed
 _SLEEP = 0.1
 _OPENING = 30.0
 _GAPS_SECONDS = (0.0002, 0.002)
-_SETTLE_SECONDS = 0.3
+_SETTLE_SECONDS = 0.05
 _BLOCKED_NS = 5_000_000
-_PATIENCE_NS = 500_000_000
+_PATIENCE_NS = 100_000_000
 END = 2**64 - 1
 """The mark of a frame that only ends a wait."""
 

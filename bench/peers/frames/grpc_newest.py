@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import grpc
 
 from bench.peers.frames import FramePeer, Marks, Pixels, Publish, Receive, Task, marks
 
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it tells of every connection that ends
 _METHOD = "/bench.Frames/Newest"
 _OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
