@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lanekit import errors
 from lanekit.fast.png import encode_png
@@ -238,15 +238,17 @@ class WebApp:
         raise HTTPException(404, f"a run can not be asked to {action}")
 
 
-async def _refusing(work: Any) -> None:
+async def _refusing(work: Coroutine[Any, Any, None]) -> None:
     """Do `work`; turn what lanekit raises into the end of a websocket that says why."""
     try:
         await work
     except (errors.LanekitError, ValueError) as error:
         raise Refused(MISBEHAVED, str(error)) from error
     except ExceptionGroup as group:
-        known = (errors.LanekitError, ValueError)
-        matching, others = group.split(known)
+        # Of several who send on one websocket, each may be told that the browser has left.
+        if (left := group.subgroup(WebSocketDisconnect)) is not None:
+            raise _first(left) from group
+        matching, others = group.split((errors.LanekitError, ValueError))
         if others is not None or matching is None:
             raise
         raise Refused(MISBEHAVED, str(_first(matching))) from group

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -19,7 +19,6 @@ WINDOW = 2
 ACK = "ack"
 GOING_AWAY = 1001
 MISBEHAVED = 1008
-BROKEN = 1011
 LONGEST_REASON = 120
 """Bytes of a close frame's reason, a little less than fit."""
 
@@ -44,18 +43,18 @@ class PacedSocket:
         self._acknowledged = asyncio.Event()
         self._sending = asyncio.Lock()
 
-    async def serve(self, work: Awaitable[None]) -> None:
+    async def serve(self, work: Coroutine[Any, Any, None]) -> None:
         """Accept, and do `work`, which sends, until it is done or the browser leaves.
 
         `work` ends with :class:`Refused` to say why it ends.
         """
-        working = asyncio.ensure_future(work)
         try:
             await self._websocket.accept()
-            listening = asyncio.ensure_future(self._listen())
         except BaseException:
-            working.cancel()
+            work.close()
             raise
+        working = asyncio.ensure_future(work)
+        listening = asyncio.ensure_future(self._listen())
         code, reason = GOING_AWAY, ""
         try:
             await asyncio.wait({working, listening}, return_when=asyncio.FIRST_COMPLETED)
