@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-postgres proof soak endurance bench screenshots developer clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,6 +35,10 @@ test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython 
 test-frameworks: ## train with every RL framework and watch it, in an environment of its own
 	tools/system_packages.sh $(PYTHON)
 	tools/test_frameworks.sh
+
+# Not part of `make test`, for its time. tests/conftest.py leaves these tests out elsewhere.
+test-postgres: $(VENV)/.developer ## cut off, lock, fill and kill PostgreSQL under traffic, and compare every row
+	LANEKIT_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres
 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)

@@ -28,6 +28,8 @@ collect_ignore += [] if HAS_MUJOCO else ["engine"]
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
+WANTS_POSTGRES = "LANEKIT_TEST_POSTGRES" in os.environ
+collect_ignore += [] if WANTS_POSTGRES else ["postgres"]
 
 
 def pytest_report_header() -> list[str]:
@@ -45,6 +47,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("windows: left out, PyQt6 or pytest-qt is not installed here")
     if not HAS_FRAMEWORKS:
         left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
+    if not WANTS_POSTGRES:
+        left_out.append("PostgreSQL under fire: left out for its time; see `make test-postgres`")
     return left_out
 
 
