@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-postgres test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
 	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
@@ -55,6 +55,10 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
 	tools/system_packages.sh $(PYTHON)
 	tools/test_cluster.sh
+
+# Nor is this, for its time. tests/conftest.py leaves these tests out elsewhere.
+test-postgres: $(VENV)/.developer ## cut off, lock, fill and kill PostgreSQL under traffic, and compare every row
+	LANEKIT_TEST_POSTGRES=1 $(BIN)/python -m pytest tests/postgres
 
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)

@@ -35,6 +35,8 @@ collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
 collect_ignore += [] if HAS_BROWSER else ["web"]
 collect_ignore += [] if HAS_SPHINX else ["docs/test_site.py"]
 collect_ignore += [] if HAS_RAY else ["cluster"]
+WANTS_POSTGRES = "LANEKIT_TEST_POSTGRES" in os.environ
+collect_ignore += [] if WANTS_POSTGRES else ["postgres"]
 
 
 def pytest_report_header() -> list[str]:
@@ -58,6 +60,8 @@ def pytest_report_header() -> list[str]:
         left_out.append("the page in a browser: left out, not installed here; see `make test-web`")
     if not HAS_RAY:
         left_out.append("cluster: left out, Ray is not installed here; see `make test-cluster`")
+    if not WANTS_POSTGRES:
+        left_out.append("PostgreSQL under fire: left out for its time; see `make test-postgres`")
     return left_out
 
 

@@ -131,6 +131,8 @@ def run(
             if driver.process.poll() is not None:
                 raise RuntimeError("a driver ended early; see above")
     parts = {"nodes": [d.process.pid for d in drivers], "daemon": [daemon.pid]}
+    if server is not None and not arguments.away:
+        parts["server"] = [server.pid]
     used = {name: cpu_seconds(pids) for name, pids in parts.items()}
     started = time.monotonic()
     for driver in drivers:
@@ -224,13 +226,13 @@ def report(found: list[Outcome]) -> str:
     """The figures as a table."""
     lines = [
         "| nodes | offered/s | taken/s | waiting at most | catch-up | rows compared |"
-        " CPU s a million: nodes | daemon |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        " CPU s a million: nodes | daemon | server |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines += [
         f"| {each.nodes} | {each.offered:,.0f} | {each.taken:,.0f} | {each.backlog:,} |"
         f" {each.catch_up:.1f} s | {each.rows:,} | {each.cpu['nodes']:.1f} |"
-        f" {each.cpu['daemon']:.1f} |"
+        f" {each.cpu['daemon']:.1f} | {each.cpu.get('server', float('nan')):.1f} |"
         for each in found
     ]
     return "\n".join(lines)

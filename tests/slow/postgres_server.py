@@ -133,6 +133,12 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def pid(self) -> int:
+        """The process that all its others belong to."""
+        assert self._process is not None
+        return self._process.pid
+
     def url(self, database: str = "postgres", host: str | None = None) -> str:
         """The address of a database."""
         return f"postgresql://lanekit@/{database}?host={host or self.directory}&port={self.port}"
