@@ -61,6 +61,13 @@ class Place:
     def daemon_pid(self) -> int:
         return int(json.loads((self.state / "daemon.started.json").read_text())["pid"])
 
+    def kill_processes(self) -> None:
+        """Kill all that has this place's state in its environment: a raylet, Ray's workers."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("LANEKIT_STATE") == str(self.state):
+                    process.kill()
+
     def end(self) -> None:
         """End the daemon, and whoever it left running."""
         with suppress(OSError, ValueError, psutil.Error):
@@ -101,12 +108,19 @@ class Raylets:
     def add(self, name: str, *, cpus: int, installed: bool = True) -> Node:
         """Start one more raylet; its name is also a resource."""
         place = self._place(name, installed=installed)
-        self._raylets[name] = self._cluster.add_node(
-            num_cpus=cpus,
-            object_store_memory=OBJECT_STORE,
-            resources={name: 1000},
-            env_vars=place.environment,
-        )
+        for attempts_left in (3, 2, 1, 0):
+            try:
+                self._raylets[name] = self._cluster.add_node(
+                    num_cpus=cpus,
+                    object_store_memory=OBJECT_STORE,
+                    resources={name: 1000},
+                    env_vars=place.environment,
+                )
+                break
+            except Exception as error:  # Ray gives a raylet 30 s, also on a busy machine
+                place.kill_processes()
+                if "timed out during startup" not in str(error) or not attempts_left:
+                    raise
         return self.node(name)
 
     def node(self, name: str) -> Node:

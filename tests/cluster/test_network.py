@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import lossy_link
@@ -32,16 +33,28 @@ class Network:
         self.places = {name: Place(root, name) for name in ("head", "far")}
         self.address = f"{HERE}:{free_port()}"
         self._nodes: list[subprocess.Popen[bytes]] = []
+        self._link = self._open_link()
+        try:
+            self._start_nodes()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_link(self) -> subprocess.Popen[str]:
         lossy_link.run("ip", "netns", "add", self.namespace)
-        self._link = subprocess.Popen(
+        link = subprocess.Popen(
             [sys.executable, lossy_link.__file__, self.namespace, str(DELAY), str(LOSS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._link.stdout is not None
-        assert self._link.stdout.readline() == "up\n"
-        head = ["--head", "--port", self.address.split(":")[1], "--temp-dir", str(root / "ray")]
+        assert link.stdout is not None
+        assert link.stdout.readline() == "up\n"
+        return link
+
+    def _start_nodes(self) -> None:
+        port, directory = self.address.split(":")[1], str(self.root / "ray")
+        head = ["--head", "--port", port, "--temp-dir", directory]
         self._start("head", HERE, [], [*head, "--include-dashboard=false"])
         self._start(
             "far", THERE, ["ip", "netns", "exec", self.namespace], ["--address", self.address]
@@ -51,7 +64,7 @@ class Network:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         settings = ["--node-ip-address", ip, "--num-cpus", "1", "--disable-usage-stats"]
         sizes = ["--object-store-memory", str(OBJECT_STORE), "--resources", f'{{"{name}": 100}}']
-        environment = {**os.environ, **self.places[name].environment}
+        environment = {**os.environ, **self.places[name].environment, "PYTHONUNBUFFERED": "1"}
         environment.pop("RAY_ADDRESS", None)
         with (self.root / f"{name}.log").open("wb") as log:
             command = [*prefix, *ray, *settings, *sizes, *options]
@@ -70,7 +83,9 @@ class Network:
 
     def close(self) -> None:
         for node in reversed(self._nodes):
-            family = psutil.Process(node.pid).children(recursive=True)
+            family = []
+            with suppress(psutil.Error):
+                family = psutil.Process(node.pid).children(recursive=True)
             node.terminate()
             try:
                 node.wait(30)
@@ -78,7 +93,7 @@ class Network:
                 node.kill()
                 node.wait()
             for member in family:
-                if member.is_running():
+                with suppress(psutil.Error):
                     member.kill()
         if self._link.poll() is None:
             self._link.communicate(timeout=60)

@@ -19,7 +19,7 @@ from lanekit import FastLaneReader
 from lanekit.errors import ClusterError, NodeLost, RunExists, RunNotFound, WorkerError
 from lanekit.integrations.ray import NodeDaemon, RemoteDaemon, find_run, place_run, placed_runs
 from lanekit.integrations.ray.connecting import NAMESPACE
-from lanekit.integrations.ray.placing import actor_name
+from lanekit.integrations.ray.placing import RunHolder, actor_name
 from lanekit.slow.store.records import RunRecord
 
 ENDLESS = {"total_steps": 10_000_000, "pause": 0.01}
@@ -115,6 +115,21 @@ def test_a_run_outlives_the_actor_that_holds_its_resources_and_the_daemons_death
     RemoteDaemon(placed).cancel_run(placed.run_id)
 
 
+def test_a_holder_that_is_never_told_what_to_start_frees_what_it_holds(raylets: Raylets) -> None:
+    options = {"name": "forgotten", "namespace": NAMESPACE, "lifetime": "detached", "num_cpus": 1}
+    holder = ray.remote(RunHolder).options(**options).remote(0.5)
+    assert holder is not None
+
+    def gone() -> bool:
+        try:
+            ray.get_actor("forgotten", namespace=NAMESPACE)
+        except ValueError:
+            return True
+        return False
+
+    until(gone)
+
+
 def test_frames_of_a_placed_run_are_on_its_nodes_fast_lane(raylets: Raylets) -> None:
     placed = place_run(
         "stepping", {"run_id": new_id(), **ENDLESS}, node=raylets.node("one").node_id
@@ -166,15 +181,19 @@ def test_a_worker_that_is_not_installed_on_a_node_is_named_with_the_node(raylets
 
 def test_a_daemon_that_can_not_listen_is_an_error_with_its_own_words(raylets: Raylets) -> None:
     node = raylets.add("busy", cpus=1)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        daemon = NodeDaemon(port=taken.getsockname()[1], insecure_loopback=True)
-        with pytest.raises(ClusterError, match=r"can not be started(.|\n)*(in use|address)"):
-            place_run("stepping", {"run_id": new_id()}, node=node.node_id, daemon=daemon)
     token = raylets.root / "token"
     token.touch(mode=0o600)
     token.write_text("a" * 32)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for daemon, problem in (
+            (NodeDaemon(port=port, insecure_loopback=True), "needs --token-file"),
+            (NodeDaemon(port=port, insecure_loopback=True, token_file=str(token)), str(port)),
+        ):
+            with pytest.raises(ClusterError, match=rf"can not be started(.|\n)*{problem}"):
+                place_run("stepping", {"run_id": new_id()}, node=node.node_id, daemon=daemon)
     listening = NodeDaemon(port=free_port(), insecure_loopback=True, token_file=str(token))
     placed = place_run(
         "stepping", {"run_id": new_id(), "total_steps": 3}, node=node.node_id, daemon=listening
@@ -199,3 +218,21 @@ def test_what_no_node_has_is_refused_at_once(raylets: Raylets) -> None:
         place_run("stepping", {}, node="elsewhere")
     with pytest.raises(ClusterError, match="nodes are called"):
         place_run("stepping", {}, node=raylets.node("one").hostname)
+
+
+def test_a_run_that_fails_is_told_with_its_last_words(raylets: Raylets) -> None:
+    run_id = new_id()
+    said, complained = raylets.lanekit(
+        *("run", "--cluster", f"ray:{raylets.address}", "--worker", "stepping", "--run", run_id),
+        *("--set", "fail_at=3"),
+        status=1,
+    )
+    assert said.splitlines()[-1].startswith(f"{run_id} failed after ")
+    assert "the pole is broken" in complained
+
+
+def test_misuse_is_told_before_anything_is_placed(raylets: Raylets) -> None:
+    cluster = ("run", "--cluster", f"ray:{raylets.address}", "--worker", "stepping")
+    assert "two places" in raylets.lanekit(*cluster, "--daemon", "unix:/d.sock", status=2)[1]
+    assert "total_steps is at least 1" in raylets.lanekit(*cluster, "--steps", "0", status=2)[1]
+    assert "no node has 99" in raylets.lanekit(*cluster, "--cpus", "99", status=1)[1]

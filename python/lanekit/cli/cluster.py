@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from lanekit.errors import MissingExtra
 
 if TYPE_CHECKING:
     from lanekit.integrations.ray import PlacedRun, RemoteDaemon
+    from lanekit.slow.store.records import RunRecord
 
 CLUSTER_HELP = "on a Ray cluster: `ray` for the one of this machine, or ray:HOST:PORT of its head"
 
@@ -104,6 +106,19 @@ def daemon_of(args: argparse.Namespace) -> RemoteDaemon:
     from lanekit.integrations.ray import RemoteDaemon, find_run
 
     return RemoteDaemon(find_run(args.run_id, str(args.token_file or "")))
+
+
+def last_words(placed: PlacedRun, record: RunRecord) -> list[str]:
+    """Return the end of what a run's workers on another machine wrote to stderr."""
+    from lanekit.integrations.ray.at_node import end_of_stderr
+    from lanekit.integrations.ray.nodes import ask
+
+    words = []
+    for worker in record.senders:
+        if worker.spool_directory and worker.host != socket.gethostname():
+            lines = ask(placed.node, end_of_stderr, worker.spool_directory).answer()
+            words += [f"the end of its stderr on {placed.node}:", *(f"  {line}" for line in lines)]
+    return words
 
 
 def print_runs(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from lanekit.cli.cluster import add_placing_arguments, place
+from lanekit.cli.cluster import add_placing_arguments, last_words, place
 from lanekit.cli.columns import columns
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.ls import printable
@@ -126,7 +126,11 @@ def _run_on_cluster(args: argparse.Namespace, worker: InstalledWorker) -> int:
             total=total if isinstance(total, int) and total > 0 else None,
             one_agent=worker.capabilities.max_agents == 1,
         )
-        return _follow(daemon, followed, interruptions, every=1.0)
+        status = _follow(daemon, followed, interruptions, every=1.0)
+    if followed.state in ("failed", "lost"):
+        for line in last_words(placed, followed.record):
+            print(printable(line, 400), file=sys.stderr)
+    return status
 
 
 def _submission(

@@ -90,6 +90,7 @@ def submit(
         environment["CUDA_VISIBLE_DEVICES"] = gpus
     try:
         listens = ensure_daemon(daemon, address)
+        _note_placed(request.run_id, listens)  # first: a run must not be there and not be found
         with client(daemon.token_file) as asked:
             asked.submit_run(
                 worker.command(),
@@ -100,7 +101,6 @@ def submit(
             )
     except ClusterError as error:
         raise ClusterError(f"node {node}: {error}") from None
-    _note_placed(request.run_id, listens)
     return listens
 
 

@@ -13,6 +13,7 @@ from lanekit.errors import ClusterError
 NAMESPACE = "lanekit"
 """In which all actors of ours have their names, whatever namespace a program is in."""
 _PROBE_SECONDS = 5.0
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _REMEDY = (
     "`ray start --head` starts a cluster here, `ray status` shows whether one is there; name "
     "another with ray:HOST:PORT or RAY_ADDRESS"
@@ -54,8 +55,15 @@ def _probe(address: str) -> None:
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ClusterError(f"{address!r} is no address of a Ray cluster; expected HOST:PORT")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS) as head:
+            if os.environ.get("RAY_USE_TLS", "0") == "1":
+                return
+            head.sendall(_HTTP2_HELLO)
+            answer = head.recv(9)
     except OSError as error:
         raise ClusterError(
             f"no Ray cluster answers at {address} ({error.strerror or error}); {_REMEDY}"
         ) from None
+    # A server of Ray's begins with its settings: the frame's type is its fourth byte.
+    if answer[3:4] != b"\x04":
+        raise ClusterError(f"what listens at {address} is no head of a Ray cluster; {_REMEDY}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -72,8 +73,13 @@ class Asked:
 
 def ask(node: Node, work: Callable[..., Any], *arguments: Any) -> Asked:
     """Begin to call a function of an installed module on a node."""
-    remote = ray.remote(num_cpus=0, max_retries=2)(work)
-    return Asked(node, remote.options(scheduling_strategy=affinity(node)).remote(*arguments))
+    options = _as_task(work).options(scheduling_strategy=affinity(node))
+    return Asked(node, options.remote(*arguments))
+
+
+@functools.cache  # Ray would send the function to all nodes anew each time
+def _as_task(work: Callable[..., Any]) -> Any:
+    return ray.remote(num_cpus=0, max_retries=2)(work)
 
 
 def fail(error: exceptions.RayError, node: Node) -> NoReturn:

@@ -20,6 +20,8 @@ from lanekit.integrations.ray.directory import PlacedRun, runs_by_node
 from lanekit.integrations.ray.nodes import Node, affinity, fail, find_node, live_nodes, this_node
 from lanekit.slow.batches import check_run_id, new_run_id
 
+START_SECONDS = 300.0
+"""How long a holder waits to be told what to start."""
 _PAUSE = 0.5
 
 
@@ -73,24 +75,34 @@ def place_run(
 class RunHolder:
     """Holds a run's resources. The run itself is in the care of the node's daemon."""
 
+    def __init__(self, patience: float = START_SECONDS) -> None:
+        self._own = ray.get_runtime_context().current_actor
+        self._begun = threading.Event()
+        threading.Thread(target=self._leave_if_forgotten, args=(patience,), daemon=True).start()
+
     def where(self) -> Node:
         """Return the node that Ray has chosen."""
         return this_node()
 
     def start(self, request: RunRequest, daemon: NodeDaemon) -> str:
         """Have the run started here, and leave when it is over."""
+        self._begun.set()
         node = this_node()
         # Ray says which GPUs are ours, and hides all of them from those who asked for none.
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES") if ray.get_gpu_ids() else None
         listens = at_node.submit(request, daemon, node.address, str(node), gpus)
-        own = ray.get_runtime_context().current_actor
 
         def leave_when_over() -> None:
             at_node.hold_until_over(request.run_id, daemon.token_file)
-            ray.kill(own)
+            ray.kill(self._own)
 
         threading.Thread(target=leave_when_over, daemon=True).start()
         return listens
+
+    def _leave_if_forgotten(self, patience: float) -> None:
+        """Go if whoever made this was killed before it could say what to start."""
+        if not self._begun.wait(patience):
+            ray.kill(self._own)
 
 
 def _start(
