@@ -5,15 +5,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
+COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks proof soak endurance bench docs screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
 	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
-demo: $(VENV)/.installed ## train a small agent and watch it live in the terminal
-	$(BIN)/lanekit demo
+# With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.
+DEMO_EXTRAS := slow,rl$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
+demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, or in the terminal (ENV=Acrobot-v1)
+	$(BIN)/lanekit demo $(if $(ENV),--env $(ENV)) $(ARGS)
 
 test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
 
@@ -37,6 +40,22 @@ test-frameworks: ## train with every RL framework and watch it, in an environmen
 	tools/system_packages.sh $(PYTHON)
 	tools/test_frameworks.sh
 
+# Not part of `make test` either: a browser is a large thing to install, and to run beside everything else.
+test-web: $(VENV)/.developer ## the browser's page in a real Chromium, over a daemon and a worker that learns
+	tools/system_packages.sh --browser $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[test-web]'
+	$(BIN)/python -m pytest tests/web
+
+web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/images anew
+	tools/system_packages.sh --browser $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[test-web]'
+	$(BIN)/python tools/web_screenshots.py docs/images
+
+# Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
+test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
+	tools/system_packages.sh $(PYTHON)
+	tools/test_cluster.sh
+
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
@@ -44,6 +63,7 @@ proof: $(VENV)/.developer build/release/.configured ## all memory-ordering check
 soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300
 	$(BIN)/python -m tests.slow.campaign --kills 100 --durability full
+	$(BIN)/python -m tests.slow.campaign --kills 100 --store postgresql
 	$(BIN)/python -m tests.step_campaign
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/release
 	build/release/csrc/tests/test_cmd_kills 5000
@@ -54,18 +74,25 @@ soak: $(VENV)/.developer build/release/.configured ## the slow, step, command an
 endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minutes: nothing may grow
 	$(BIN)/python -m tests.viewer.endurance --hours 24
 
-bench: $(VENV)/.developer ## each lane beside its limit and its peers
-	$(BIN)/python -m bench fast
-	$(BIN)/python -m bench slow
-	$(BIN)/python -m bench step
-	$(BIN)/python -m bench viewer
-	$(BIN)/python -m bench engine
-	$(BIN)/python -m bench trajectory
+# Peers that can not be installed here are listed as such in the results, so nothing of this may fail.
+bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3 GB
+	-tools/frame_peers.sh $(BIN)/python
+	-tools/bench_peers.sh trackers
+	-tools/step_peers.sh
+
+bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
+	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
 docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -b html -c docs . build/site
 	$(BIN)/python tools/check_site.py build/site
 	@echo 'Open build/site/index.html in a browser.'
+
+wheels: ## build, check and try what is released: sdist, wheels for x86-64 and ARM, and for CPython 3.14t
+	rm -rf dist/wheels
+	tools/build_wheels.sh dist/wheels
+	tools/check_distributions.sh dist/wheels
+	tools/try_wheels.sh dist/wheels/*.whl
 
 screenshots: $(VENV)/.developer ## draw the pictures of the viewer in docs/images anew
 	$(BIN)/python tools/screenshots.py docs/images
@@ -90,10 +117,17 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.developer: $(VENV)/.installed
-	tools/system_packages.sh --qt --instructions $(PYTHON)
-	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,export,rl,test,test-viewer,bench,docs,lint]'
+$(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
+	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON))
+	@echo "installing lanekit[$*] into $(VENV); a minute or so"
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
+
+# It does not wait for .installed, which would build the extension once more.
+$(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
+	tools/system_packages.sh --qt --instructions --postgres $(PYTHON)
+	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,postgres,export,rl,test,test-viewer,bench,docs,lint]'
+	touch $(VENV)/.installed $@
 
 build/release/.configured: $(VENV)/.developer CMakePresets.json
 	PATH="$(abspath $(BIN)):$$PATH" cmake --preset release

@@ -45,6 +45,10 @@ class Companion:
         """Send a message without waiting for its answer."""
         self._conn.send(message)
 
+    def answers(self, seconds: float) -> bool:
+        """Wait so long for a message; True if there is one."""
+        return self._conn.poll(seconds)
+
     def answer(self) -> Any:
         """Return the companion's next message."""
         if not self._conn.poll(_PATIENCE):

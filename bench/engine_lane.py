@@ -23,6 +23,7 @@ import numpy as np
 import psutil
 
 from bench.engine_process import ACTION_SETS, GrpcTrainer, actions_for
+from bench.samples import quartiles
 from lanekit.engine import EngineClient
 
 CASES = (
@@ -212,6 +213,9 @@ def _summary(found: Blocks) -> dict[str, Any]:
         },
         "cpu_us": {
             name: statistics.median(b.cpu_us for b in blocks) for name, blocks in found.items()
+        },
+        "rate_spread": {
+            name: quartiles([b.rate for b in blocks]) for name, blocks in found.items()
         },
         "lanes_over": {name: statistics.median(ratios(name, "rate")) for name in others},
         "cpu_over": {name: statistics.median(ratios(name, "cpu_us")) for name in others},

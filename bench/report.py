@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bench.fast_lane import SMALL
+from bench.fast_sizes import SMALL
 
 Rows = Iterable[Iterable[str]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,19 +54,40 @@ def median(results: list[dict[str, float]], key: str = "p50_us") -> float:
     return float(np.median([result[key] for result in results]))
 
 
+def ratios(results: list[dict[str, float]], limit: list[dict[str, float]]) -> list[float]:
+    """Return, for each round, how many times the limit's p50 it took."""
+    pairs = zip(results, limit, strict=True)
+    return [ours["p50_us"] / least["p50_us"] for ours, least in pairs]
+
+
 def ratio(results: list[dict[str, float]], limit: list[dict[str, float]]) -> float:
     """Return the median over all rounds of how many times the limit's p50 it took."""
-    pairs = zip(results, limit, strict=True)
-    return float(np.median([ours["p50_us"] / least["p50_us"] for ours, least in pairs]))
+    return float(np.median(ratios(results, limit)))
+
+
+def _ends(name: str, values: Sequence[float]) -> dict[str, float]:
+    found = quartiles(values)
+    return {f"{name}_low": found["low"], f"{name}_high": found["high"]}
+
+
+def quartiles(values: Sequence[float] | Samples) -> dict[str, float]:
+    """Return the median over the rounds, and between which values the middle half of them lies."""
+    low, middle, high = (float(value) for value in np.percentile(values, (25, 50, 75)))
+    return {"median": middle, "low": low, "high": high}
 
 
 def summary(
     results: Mapping[str, list[dict[str, float]]], limits: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
-    """Return p50, p99 and, where `limits` names one, the ratio to a limit of the same run."""
+    """Return p50, p99 and, where `limits` names one, the ratio to a limit of the same run.
+
+    Between "…_low" and "…_high" lies the middle half of the rounds.
+    """
     rows: dict[str, dict[str, float]] = {}
     for name, rounds in results.items():
         rows[name] = {key: median(rounds, key) for key in ("p50_us", "p99_us")}
+        rows[name] |= _ends("p50", [each["p50_us"] for each in rounds])
         if name in limits:
-            rows[name]["ratio"] = ratio(rounds, results[limits[name]])
+            compared = ratios(rounds, results[limits[name]])
+            rows[name] |= {"ratio": float(np.median(compared)), **_ends("ratio", compared)}
     return rows

@@ -105,16 +105,16 @@ class _Process:
 
 
 class Daemon(_Process):
-    """A `lanekit daemon` on a Unix socket, with a store of its own below `directory`."""
+    """A `lanekit daemon` on a Unix socket, its store below `directory`, or at `url`."""
 
-    def __init__(self, directory: Path, durability: Durability) -> None:
+    def __init__(self, directory: Path, durability: Durability, url: str | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         # A socket's path is short, a checkout's may not be.
         self._sockets = tempfile.TemporaryDirectory(prefix="lanekit-")
         socket = Path(self._sockets.name) / "daemon.sock"
         self.store = directory / "lanekit.db"
         self.target = f"unix:{socket}"
-        arguments = ("--store", str(self.store), "--socket", str(socket))
+        arguments = ("--store", url or str(self.store), "--socket", str(socket))
         super().__init__(
             (*_LANEKIT, "daemon", *arguments, "--durability", durability),
             directory / "daemon.log",

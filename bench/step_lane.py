@@ -21,7 +21,7 @@ from bench import limits, machine
 from bench.companion import Companion
 from bench.limits import SharedBytes
 from bench.peers.steppers import Task
-from bench.samples import Block, Samples, alternate, median, percentiles, ratio, summary
+from bench.samples import Block, Samples, alternate, median, percentiles, quartiles, ratio, summary
 from bench.step_process import Stepper
 
 
@@ -248,6 +248,8 @@ GROWTH: dict[str, tuple[str, dict[str, Any]]] = {
 def growth(effort: Effort) -> dict[str, Any]:
     """Step from 1 to 65,536 environments."""
     found: dict[str, dict[str, float]] = {MEMCPY: {}, **{name: {} for name in GROWTH}}
+    spread: dict[str, dict[str, dict[str, float]]] = {name: {} for name in found}
+    failed: dict[str, str] = {}
     machine.pin(machine.WRITER_CORE)
     for envs in effort.sizes:
         task = replace(_pinned(), envs=envs)
@@ -261,10 +263,13 @@ def growth(effort: Effort) -> dict[str, Any]:
                 stepper = _open(stack, kind, replace(task, **options))
                 if stepper.works:
                     blocks[name] = lambda s=stepper, n=steps: s.measure(n)  # type: ignore[misc]
+                else:
+                    failed[name] = stepper.about["failed"]
             for name, rounds in alternate(blocks, effort.growth_rounds).items():
                 found[name][str(envs)] = median(rounds)
+                spread[name][str(envs)] = quartiles([each["p50_us"] for each in rounds])
     machine.unpin()
-    return {"sizes": list(effort.sizes), "p50_us": found}
+    return {"sizes": list(effort.sizes), "p50_us": found, "spread_us": spread, "failed": failed}
 
 
 Part = Callable[[Effort], Any]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench import limits, machine
+from bench.samples import quartiles
 from bench.trajectory_records import AT_HAND, Account, size_of
 from bench.trajectory_transports import RING_BYTES, SPAWN, TRANSPORTS, Transport
 from lanekit import FastLaneConfig
@@ -124,12 +125,13 @@ def compare(tokens: int, producers: int, effort: Effort) -> dict[str, Any]:
     for kind in kinds:
         mine = [each[kind.name] for each in rounds]
         rates = [each["records_per_second"] for each in mine]
+        shares = [rate / each["memcpy"] for rate, each in zip(rates, rounds, strict=True)]
         rows[kind.name] = {
             "records_per_second": statistics.median(rates),
             "megabytes_per_second": statistics.median(rates) * size / 1e6,
-            "of_memcpy": statistics.median(
-                rate / each["memcpy"] for rate, each in zip(rates, rounds, strict=True)
-            ),
+            "of_memcpy": statistics.median(shares),
+            "rate_spread": quartiles(rates),
+            "of_memcpy_spread": quartiles(shares),
             **{key: sum(each[key] for each in mine) for key in ("lost", "repeated", "mixed")},
         }
     return {
@@ -137,6 +139,7 @@ def compare(tokens: int, producers: int, effort: Effort) -> dict[str, Any]:
         "producers": producers,
         "bytes": size,
         "memcpy_records_per_second": memcpy,
+        "memcpy_spread": quartiles([each["memcpy"] for each in rounds]),
         "memcpy_megabytes_per_second": memcpy * size / 1e6,
         "transports": rows,
         "missing": {kind.name: kind.missing() for kind in TRANSPORTS if kind.missing()},

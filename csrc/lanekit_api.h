@@ -507,6 +507,8 @@ enum lk_traj_field_flag { LK_TRAJ_RAGGED = 1, LK_TRAJ_OPTIONAL = 2 };
 
 enum lk_traj_limit { LK_TRAJ_FIELDS_MAX = 64, LK_TRAJ_RINGS_MAX = 1024 };
 
+enum lk_traj_choice { LK_TRAJ_ANY_RING = 1024 }; /* beyond every ring */
+
 struct lk_traj_field {
     char name[64]; /* UTF-8, filled up with zeros */
     char dtype[8]; /* as numpy writes it, "<f4", filled up with zeros */
@@ -556,6 +558,12 @@ struct lk_traj_ring_status {
     uint64_t depth_bytes; /* put, but not released */
     uint64_t stalls;
     uint64_t stalled_ns;
+};
+
+struct lk_traj_place {
+    uint32_t ring;
+    uint64_t session;
+    uint64_t position; /* behind the last record that was put */
 };
 
 struct lk_traj_status {
@@ -630,6 +638,19 @@ typedef struct lk_traj_writer lk_traj_writer;
 int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
                    const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
                    uint64_t absence_ns);
+
+/*
+ * Join as a producer whose ring is kept for its successor if its process dies: no other producer
+ * takes it. ring is LK_TRAJ_ANY_RING, or the one that a dead predecessor had: its records stay in
+ * front of ours, and lk_traj_writer_place says how far it came. LK_E_TAKEN while the predecessor
+ * lives, and when the ring was not left by one.
+ */
+int lk_traj_attach_kept(lk_traj_writer **out, const char *run_id, size_t run_id_size, uint32_t ring,
+                        uint64_t absence_ns);
+
+/* Where a producer is. The position only ever grows, with each record that is put, whoever puts it.
+ */
+int lk_traj_writer_place(lk_traj_writer *writer, struct lk_traj_place *out);
 
 /* The lane's geometry and schema; fields has room for LK_TRAJ_FIELDS_MAX, or is NULL. */
 int lk_traj_writer_config(lk_traj_writer *writer, struct lk_traj_config *out,

@@ -273,7 +273,8 @@ struct lk_traj_ring {
     uint8_t reserved_consumer[40];
 
     _Atomic uint64_t identity; /* pid << 32 | low half of its start ticks; 0: free. The highest bit:
-                                  LK_TRAJ_FOREIGN, of another pid namespace than the creator */
+                                  LK_TRAJ_FOREIGN, of another pid namespace than the creator, or
+                                  kept for a successor: not taken by others, dead or not */
     _Atomic uint64_t wake_at;  /* the producer sleeps until tail gets here; 0: it does not */
     uint8_t reserved_claim[112];
 };

@@ -109,6 +109,26 @@ static int claim_ring(lk_traj_writer *writer) {
     return LK_E_TAKEN;
 }
 
+/* Take the ring that a kept producer left when it died. Nobody else takes such a ring, so whoever
+ * is found there is one of those whose place this is. */
+static int succeed(lk_traj_writer *writer, uint32_t index) {
+    if (index >= writer->geometry.rings) {
+        return LK_E_INVALID;
+    }
+    struct lk_traj_ring *ring = lk_traj_ring_at(writer->header, &writer->geometry, index);
+    uint64_t found = atomic_load_explicit(&ring->identity, memory_order_relaxed);
+    if (!writer->judges || (found & LK_TRAJ_FOREIGN) == 0 ||
+        lk_process_word_liveness(found & ~LK_TRAJ_FOREIGN) != LK_DEAD ||
+        !lk_traj_ring_claim(ring, found, writer->identity)) {
+        return LK_E_TAKEN;
+    }
+    if (!move_in(writer, index)) {
+        lk_traj_ring_leave(ring, writer->identity);
+        return LK_E_CORRUPT;
+    }
+    return LK_OK;
+}
+
 /* Have the ring's pages at hand before the first record; where the kernel can not, they come one
  * by one. */
 static void warm_up(const lk_traj_writer *writer) {
@@ -122,7 +142,7 @@ static void warm_up(const lk_traj_writer *writer) {
 }
 
 static int join(lk_traj_writer *writer, const struct lk_segment_header *header,
-                const struct lk_traj_schema *wanted) {
+                const struct lk_traj_schema *wanted, const uint32_t *kept) {
     struct lk_process self;
     int status = lk_traj_adopt_geometry(writer->segment, header->total_size, &writer->geometry,
                                         &writer->schema);
@@ -140,13 +160,16 @@ static int join(lk_traj_writer *writer, const struct lk_segment_header *header,
         return status;
     }
     writer->judges = self.pid_namespace != 0 && self.pid_namespace == header->owner_pid_namespace;
-    writer->identity = lk_process_word(&self) | (writer->judges ? 0 : LK_TRAJ_FOREIGN);
-    return claim_ring(writer);
+    /* Of a foreign producer nobody says that it is dead: its ring stays its own. */
+    bool foreign = !writer->judges || kept != NULL;
+    writer->identity = lk_process_word(&self) | (foreign ? LK_TRAJ_FOREIGN : 0);
+    return kept != NULL && *kept != LK_TRAJ_ANY_RING ? succeed(writer, *kept) : claim_ring(writer);
 }
 
-int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
-                   const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
-                   uint64_t absence_ns) {
+/* kept: NULL for a producer like all others. */
+static int attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
+                  const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
+                  uint64_t absence_ns, const uint32_t *kept) {
     *out = NULL;
     struct lk_segment_request request = {
         .kind = LK_KIND_TRAJ,
@@ -168,7 +191,7 @@ int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
     }
     if (status == LK_OK) {
         writer->header = lk_segment_base(writer->segment);
-        status = join(writer, &header, wanted);
+        status = join(writer, &header, wanted, kept);
         if (status != LK_OK) {
             lk_segment_release(writer->segment);
         }
@@ -184,6 +207,17 @@ int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
     lk_guard_init(&writer->guard);
     *out = writer;
     return LK_OK;
+}
+
+int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
+                   const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
+                   uint64_t absence_ns) {
+    return attach(out, run_id, run_id_size, fields, count, schema_version, absence_ns, NULL);
+}
+
+int lk_traj_attach_kept(lk_traj_writer **out, const char *run_id, size_t run_id_size, uint32_t ring,
+                        uint64_t absence_ns) {
+    return attach(out, run_id, run_id_size, NULL, 0, 0, absence_ns, &ring);
 }
 
 /* --- waiting for room ------------------------------------------------------------------------- */
@@ -462,6 +496,20 @@ int lk_traj_writer_ring(lk_traj_writer *writer, struct lk_traj_ring_status *out)
     }
     lk_traj_ring_describe(writer->ring, writer->geometry.ring_size, out);
     return (int)leave(writer, LK_OK);
+}
+
+int lk_traj_writer_place(lk_traj_writer *writer, struct lk_traj_place *out) {
+    int status = lk_guard_enter_lightly(&writer->guard);
+    if (status == LK_OK) {
+        const struct lk_traj_ring *first = lk_traj_ring_at(writer->header, &writer->geometry, 0);
+        *out = (struct lk_traj_place){
+            .ring = (uint32_t)(writer->ring - first),
+            .session = writer->session,
+            .position = writer->head,
+        };
+        lk_guard_exit(&writer->guard);
+    }
+    return status;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

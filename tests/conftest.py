@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sysconfig
 import uuid
 from collections.abc import Iterator
@@ -21,15 +22,19 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 HAS_PYGAME = find_spec("pygame") is not None
 HAS_GYMNASIUM = find_spec("gymnasium") is not None
 HAS_FRAMEWORKS = find_spec("stable_baselines3") is not None
+HAS_RAY = find_spec("ray") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
 HAS_SPHINX = find_spec("sphinx") is not None and find_spec("myst_parser") is not None
 HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
+HAS_BROWSER = find_spec("playwright") is not None and shutil.which("chromium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
 collect_ignore += [] if HAS_MUJOCO else ["engine"]
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
 collect_ignore += [] if HAS_QT else ["viewer"]
 collect_ignore += [] if HAS_FRAMEWORKS else ["frameworks"]
+collect_ignore += [] if HAS_BROWSER else ["web"]
 collect_ignore += [] if HAS_SPHINX else ["docs/test_site.py"]
+collect_ignore += [] if HAS_RAY else ["cluster"]
 
 
 def pytest_report_header() -> list[str]:
@@ -49,6 +54,10 @@ def pytest_report_header() -> list[str]:
         left_out.append("the documentation's site: left out, Sphinx is not installed here")
     if not HAS_FRAMEWORKS:
         left_out.append("RL frameworks: left out, not installed here; see `make test-frameworks`")
+    if not HAS_BROWSER:
+        left_out.append("the page in a browser: left out, not installed here; see `make test-web`")
+    if not HAS_RAY:
+        left_out.append("cluster: left out, Ray is not installed here; see `make test-cluster`")
     return left_out
 
 

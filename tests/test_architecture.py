@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def part_of(module: str) -> str:
     return pieces[1] if len(pieces) > 1 else ""
 
 
+@cache
 def imports_at_run_time(path: Path) -> set[str]:
     """Modules that a file imports, those under `if TYPE_CHECKING` left out."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -91,11 +93,14 @@ def test_the_core_knows_nothing_of_python(root: Path) -> None:
 # What a part may import beyond the standard library, numpy and lanekit: its extra.
 EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
-    | {"pyarrow", "tensorboard", "wandb"},
+    | {"pyarrow", "tensorboard", "wandb"}
+    | {"PIL", "cryptography", "psycopg"}
+    | {"starlette", "uvicorn"},  # the browser's page
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},
     "engine": {"mujoco"},
+    "demo": {"gymnasium"},
     "viewer": {"PyQt6", "av"},
 }
 
@@ -122,6 +127,27 @@ def test_what_needs_no_extra_imports_none(module: str) -> None:
     command = [sys.executable, "-c", code]
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("lanekit", "lanekit.cli", "lanekit.slow.emit", "lanekit.slow.control"),
+        "lanekit.worker",
+    ],
+)
+def test_what_a_process_without_lanes_needs_loads_neither_numpy_nor_the_core(module: str) -> None:
+    code = f"import sys, {module}; print(*({{'numpy', 'lanekit._native'}} & set(sys.modules)))"
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.split() == []
+
+
+def test_a_name_that_is_not_there_is_said_so() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'FastLanWriter'"):
+        lanekit.FastLanWriter  # type: ignore[attr-defined]  # noqa: B018
+    assert {"FastLaneWriter", "__version__", "errors"} <= set(dir(lanekit))
+    assert lanekit.segments.segment_name is lanekit.segment_name
 
 
 def test_every_public_name_is_there_and_documented() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
-from lanekit.cli import COMMANDS
+from lanekit.cli import COMMANDS, load
 from lanekit.segments import segment_path
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
@@ -187,7 +187,7 @@ def test_help_and_version_and_misuse() -> None:
 
 def test_every_command_is_told_in_one_small_phrase() -> None:
     listed = lanekit("--help", env={**os.environ, "COLUMNS": "80"}).splitlines()
-    for command in COMMANDS:
+    for command in map(load, COMMANDS):
         assert command.HELP[0].islower(), command.NAME
         assert not command.HELP.endswith("."), command.NAME
         row = next(line for line in listed if line.split()[:1] == [command.NAME])

@@ -29,7 +29,7 @@ def test_the_readme_has_a_short_example_of_each_lane(root: Path) -> None:
 def test_the_readme_lists_every_command(root: Path) -> None:
     readme = (root / "README.md").read_text(encoding="utf-8")
     for command in COMMANDS:
-        assert f"`lanekit {command.NAME}" in readme
+        assert f"`lanekit {command}" in readme
 
 
 def test_every_link_and_path_in_the_documents_leads_somewhere(root: Path) -> None:

@@ -42,14 +42,17 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("csrc", "python", "tools"):
         shutil.copytree(here / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"):
+    files = ("pyproject.toml", "CMakeLists.txt", "CMakePresets.json")
+    for name in (*files, "README.md", "LICENSE", "NOTICE"):
         shutil.copy(here / name, copy / name)
     return copy
 
 
 @pytest.fixture(scope="module")
 def distributions(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist, and the wheel built from that sdist."""
+    """The sdist, and the wheel built from that sdist; tools/test_pythons.sh may have built them."""
+    if built := os.environ.get("LANEKIT_DISTRIBUTIONS"):
+        return Path(built)
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--outdir", out, checkout)
     return out
@@ -114,11 +117,14 @@ target_link_libraries(consumer PRIVATE lanekit::lanekit)
 """
 
 
+@pytest.mark.once
 def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_path: Path) -> None:
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     run("cmake", "-S", checkout, "-B", build, "-DBUILD_TESTING=OFF")
     run("cmake", "--build", build)
     run("cmake", "--install", build, "--prefix", prefix)
+    (about,) = prefix.rglob("lanekit-config-version.cmake")
+    assert f'set(PACKAGE_VERSION "{lanekit.__version__}")' in about.read_text()
     consumer = tmp_path / "consumer"
     consumer.mkdir()
     (consumer / "consumer.c").write_text(TEN_LINES)
@@ -128,6 +134,7 @@ def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_pa
     assert run(consumer / "build" / "consumer") == "1\n"
 
 
+@pytest.mark.once
 def test_a_frame_published_from_c_is_read_from_python(checkout: Path, tmp_path: Path) -> None:
     source = tmp_path / "publish.c"
     source.write_text(TEN_LINES.replace("lk_frame_writer_close(writer);", "getchar();"))

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
 # venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt and
-# MuJoCo can draw without a screen, with --instructions that it can count instructions. Installs what
-# is missing with apt-get when it may; otherwise says what to install.
+# MuJoCo can draw without a screen, with --window that Qt can on one, with --instructions that it can count
+# instructions, with --postgres that it can start a PostgreSQL server, with --browser that there is a browser
+# to test the page with. Installs what is missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [--cross] [--qt] [--instructions] [PYTHON]
+# usage: tools/system_packages.sh [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [PYTHON]
 set -euo pipefail
 
-cross=no qt=no instructions=no
+cross=no qt=no window=no instructions=no postgres=no browser=no
 [ "${1:-}" != --cross ] || { cross=yes; shift; }
 [ "${1:-}" != --qt ] || { qt=yes; shift; }
+[ "${1:-}" != --window ] || { window=yes; shift; }
 [ "${1:-}" != --instructions ] || { instructions=yes; shift; }
+[ "${1:-}" != --postgres ] || { postgres=yes; shift; }
+[ "${1:-}" != --browser ] || { browser=yes; shift; }
 python=${1:-python3}
 command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
 
@@ -41,12 +45,26 @@ if [ $instructions = yes ]; then
   command -v valgrind >/dev/null || missing+=(valgrind)
 fi
 
+if [ $postgres = yes ]; then
+  # The server's programs are in no PATH: Debian has a directory for each version.
+  { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null || missing+=(postgresql)
+fi
+
+if [ $browser = yes ]; then
+  command -v chromium >/dev/null || missing+=(chromium)
+fi
+
 if [ $qt = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen)"
   missing+=("${libraries[@]}")
   fc-list 2>/dev/null | grep -q . || missing+=(fontconfig fonts-dejavu-core)
   # MuJoCo draws through EGL; without a graphics card Mesa computes the pictures.
   /sbin/ldconfig -p 2>/dev/null | grep libEGL_mesa >/dev/null || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri)
+fi
+
+if [ $window = yes ]; then
+  read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" xcb)"
+  missing+=("${libraries[@]}")
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -17,6 +17,8 @@ if [ ! -e "$stamp" ]; then
   # By itself torch comes as the build for the CPU; asked for together with others, with gigabytes of CUDA.
   "${pip[@]}" "$(grep '^torch==' "$requirements")"
   "${pip[@]}" --requirement "$requirements"
+  # Its API server is all that is needed; the rest of it wants what language models need.
+  "${pip[@]}" --no-deps atroposlib==0.4.0
   touch "$stamp"
 fi
 "${pip[@]}" --requirement "$requirements" --editable '.[slow,rl,test]'

@@ -10,6 +10,9 @@
 # A version with a GIL that this machine lacks is reported and passed over, except when asked for.
 set -euo pipefail
 
+unset PYTHONDONTWRITEBYTECODE # or hundreds of short-lived processes compile the same modules anew
+export OPENBLAS_NUM_THREADS=1 # numpy's threads, one a core in each process, only take turns here
+
 asked=("$@")
 [ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14 3.14t
 
@@ -28,9 +31,13 @@ find_python() {
 }
 
 rm -rf build/wheels
-python -m build --wheel --outdir build/wheels . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
-abi3=$(echo build/wheels/*-cp311-abi3-*.whl)
-[ -f "$abi3" ] || { echo "error: no limited-API wheel was built: $(ls build/wheels)" >&2; exit 1; }
+abi3=''
+build_abi3() {
+  [ -z "$abi3" ] || return 0
+  python -m build --wheel --outdir build/wheels . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+  abi3=$(echo build/wheels/*-cp311-abi3-*.whl)
+  [ -f "$abi3" ] || { echo "error: no limited-API wheel was built: $(ls build/wheels)" >&2; exit 1; }
+}
 
 # Two suites at once, each with a /dev/shm of its own: tests of `lanekit ls` and `clean` look at all of it.
 own_shm=(unshare --mount sh -c 'mount -t tmpfs -o size=50% tmpfs /dev/shm && exec "$@"' sh)
@@ -64,9 +71,15 @@ for version in "$@"; do
   "$interpreter" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --upgrade pip
   if [ "$version" = 3.14t ]; then
-    "$venv/bin/python" -m pip install --quiet '.[test]' gymnasium pettingzoo
+    # The tests of packaging look at these very files, and need not build their own.
+    export LANEKIT_DISTRIBUTIONS=$PWD/build/wheels/3.14t
+    "$venv/bin/python" -m pip install --quiet build
+    "$venv/bin/python" -m build --outdir "$LANEKIT_DISTRIBUTIONS" . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+    "$venv/bin/python" -m pip install --quiet "$(echo "$LANEKIT_DISTRIBUTIONS"/*.whl)[test]" gymnasium pettingzoo
   else
-    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,rl,test]"
+    unset LANEKIT_DISTRIBUTIONS
+    build_abi3
+    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,remote,web,postgres,rl,test]"
   fi
   [ ${#running[@]} -lt $at_once ] || finish_oldest
   suite "$version" >"build/tests-$version.log" 2>&1 &

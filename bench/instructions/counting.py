@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-PATHS = ("publish", "read", "step", "command")
+PATHS = ("publish", "read", "step", "command", "put")
 TOLERANCE = 0.02
 RECORD = Path(__file__).with_name("counts.json")
 

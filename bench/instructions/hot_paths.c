@@ -84,6 +84,31 @@ static void steps(long count, int commands) {
     lk_step_server_free(server);
 }
 
+/* One record there, and its room back: a lane that nobody empties would only be filled. */
+static void records(long count) {
+    static const float rows[SIDE * SIDE];
+    struct lk_traj_config config = {.rings = 1, .fields = 2, .ring_size = 65536};
+    struct lk_traj_field fields[2] = {
+        {.name = "tokens", .dtype = "<i4", .item_size = 4, .flags = LK_TRAJ_RAGGED},
+        {.name = "score", .dtype = "<f4", .item_size = 4}};
+    struct lk_traj_array put[2] = {{rows, SIDE * SIDE}, {rows, 1}};
+    struct lk_traj_array taken[2];
+    struct lk_traj_record record;
+    lk_traj_reader *reader;
+    lk_traj_writer *writer;
+    uint32_t spoiled;
+    must(lk_traj_create(&reader, name, strlen(name), &config, fields), "create");
+    must(lk_traj_attach(&writer, name, strlen(name), fields, 2, 0, 900000000), "attach");
+    for (long i = 0; i < count; i++) {
+        must(lk_traj_put(writer, put, "meta", 4, 0), "put");
+        must(lk_traj_take(reader, 1, &record, taken, &spoiled), "take");
+        must(lk_traj_release(reader, record.ring, record.ticket), "release");
+    }
+    lk_traj_writer_free(writer);
+    must(lk_traj_reader_unlink(reader), "unlink");
+    lk_traj_reader_free(reader);
+}
+
 int main(int argc, char **argv) {
     long count = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
     snprintf(name, sizeof name, "hot-paths-%d", (int)getpid());
@@ -95,8 +120,10 @@ int main(int argc, char **argv) {
         steps(count, 0);
     } else if (count > 0 && strcmp(argv[1], "command") == 0) {
         steps(count, 1);
+    } else if (count > 0 && strcmp(argv[1], "put") == 0) {
+        records(count);
     } else {
-        fprintf(stderr, "usage: hot_paths publish|read|step|command COUNT\n");
+        fprintf(stderr, "usage: hot_paths publish|read|step|command|put COUNT\n");
         return 2;
     }
     return 0;

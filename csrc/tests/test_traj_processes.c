@@ -59,6 +59,67 @@ static void end(pid_t child) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+static void put_three_and_wait_to_be_killed(uint32_t ring) {
+    lk_traj_writer *writer;
+    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), ring, UINT64_MAX));
+    for (uint32_t n = 1; n <= 3; n++) {
+        CHECK_STATUS(n, put_numbered(writer, 0, n + book->finished[0], 10, UINT64_MAX));
+    }
+    atomic_fetch_add(&book->finished[0], 3);
+    for (;;) {
+        pause_ms(1);
+    }
+}
+
+static void a_kept_ring_waits_for_its_successor(void) {
+    lk_traj_reader *reader = open_reader(fresh_run(run), 2, 8192);
+    lk_traj_writer *writer;
+    struct lk_traj_place place;
+    pid_t child = start(put_three_and_wait_to_be_killed, LK_TRAJ_ANY_RING);
+    while (atomic_load(&book->finished[0]) < 3) {
+        pause_ms(1);
+    }
+    /* Taken while its producer lives; nobody else's when it is dead. */
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0));
+    end(child);
+    lk_traj_writer *other = open_producer(run);
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, 0));
+    /* A ring that is not kept has no successor, nor has one that is not there. */
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 1, 0));
+    CHECK_STATUS(LK_E_INVALID, lk_traj_attach_kept(&writer, run, strlen(run), 2, 0));
+    end(start(put_three_and_wait_to_be_killed, 0)); /* perhaps before it put anything */
+    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0));
+    CHECK_STATUS(LK_OK, lk_traj_writer_place(writer, &place));
+    CHECK(place.ring == 0 && place.session >= 2 && place.position > 0);
+    uint64_t before = place.position;
+    CHECK_STATUS(1, put_numbered(writer, 1, 1, 10, 0));
+    CHECK_STATUS(LK_OK, lk_traj_writer_place(writer, &place));
+    CHECK(place.position > before);
+    /* What the dead have put comes first. */
+    struct lk_traj_record record;
+    struct lk_traj_array arrays[FIELDS];
+    uint32_t spoiled;
+    uint32_t seen = 0;
+    for (;;) {
+        uint32_t n;
+        CHECK_STATUS(1, lk_traj_take(reader, 1, &record, arrays, &spoiled));
+        if (check_numbered(&record, arrays, &n) == 1) {
+            break;
+        }
+        CHECK(n == ++seen);
+        CHECK_STATUS(LK_OK, lk_traj_release(reader, record.ring, record.ticket));
+    }
+    CHECK(seen >= 3 && seen <= 6);
+    CHECK_STATUS(0, lk_traj_take(reader, 1, &record, arrays, &spoiled));
+    /* One that leaves gives its ring back to all. */
+    lk_traj_writer_free(writer);
+    writer = open_producer(run);
+    lk_traj_writer_free(writer);
+    lk_traj_writer_free(other);
+    end_lane(reader);
+    memset(book, 0, sizeof *book);
+}
+
 /* Take what is there, check that it is next, release it. */
 static uint32_t drain(lk_traj_reader *reader, uint32_t seen[LIVES]) {
     struct lk_traj_record records[4];
@@ -255,6 +316,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void) {
 
 int main(void) {
     book = shared(sizeof *book);
+    a_kept_ring_waits_for_its_successor();
     killed_producers_lose_nothing_and_block_nobody();
     killed_consumers_are_followed_in_place();
     a_lane_without_consumer_says_so_at_last();

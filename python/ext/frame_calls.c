@@ -619,6 +619,7 @@ static PyType_Spec types[] = {
 
 /* The other lanes' calls, each in a file of its own: 0, or -1 with a Python error set. */
 int lk_add_trajectory_calls(PyObject *module);
+int lk_add_trajectory_records(PyObject *module);
 
 /* What cffi generates, under the name that CMakeLists.txt gives it. */
 PyMODINIT_FUNC lk_cffi_module(void);
@@ -633,7 +634,7 @@ PyMODINIT_FUNC PyInit__native(void) {
         fine = type != NULL && PyModule_AddType(module, (PyTypeObject *)type) == 0;
         Py_XDECREF(type);
     }
-    fine = fine && lk_add_trajectory_calls(module) == 0;
+    fine = fine && lk_add_trajectory_calls(module) == 0 && lk_add_trajectory_records(module) == 0;
     if (!fine) {
         Py_CLEAR(module);
     }

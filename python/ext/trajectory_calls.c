@@ -1,12 +1,10 @@
 /*
- * trajectory_calls.c: the trajectory lane's hot steps, for CPython.
+ * trajectory_calls.c: putting a record into the trajectory lane, for CPython.
  *
- * A rollout worker puts a record of four or five arrays, a trainer takes it: with small records the
- * description of each array through cffi takes longer than its copy. So the plain case, a dict of
- * arrays that are exactly what the schema says, goes straight from CPython to the core; and what
- * keeps a record's room taken while an array of it lives is an object of a few words. As in
- * frame_calls.c, everything that is not plain goes back to Python, which knows what to do or what
- * is wrong.
+ * A rollout worker puts a record of four or five arrays: with small records the description of each
+ * array through cffi takes longer than its copy. So the plain case, a dict of arrays that are
+ * exactly what the schema says, goes straight from CPython to the core. As in frame_calls.c,
+ * everything that is not plain goes back to Python, which knows what to do or what is wrong.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -29,8 +27,6 @@ static int parse_address(PyObject *from, void *to) {
     *address = PyLong_AsVoidPtr(from);
     return PyErr_Occurred() == NULL;
 }
-
-/* --- putting ---------------------------------------------------------------------------------- */
 
 struct field {
     PyObject *name;
@@ -241,118 +237,6 @@ static void putter_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* --- holding ---------------------------------------------------------------------------------- */
-
-/* A record's bytes, read-only. Whatever array shows them holds this; its end is the release. */
-typedef struct {
-    PyObject base;
-    void *data;
-    Py_ssize_t size;
-    lk_traj_reader *reader;
-    PyObject *keeper; /* owns the reader and the mapping; has the list `late` */
-    uint32_t ring;
-    uint64_t ticket;
-} RecordHold;
-
-static PyTypeObject *hold_type;
-
-/* hold_record(address, size, reader, keeper, ring, ticket) */
-static PyObject *hold_record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "hold_record takes six arguments");
-        return NULL;
-    }
-    void *data = PyLong_AsVoidPtr(args[0]);
-    Py_ssize_t size = PyLong_AsSsize_t(args[1]);
-    void *reader = PyLong_AsVoidPtr(args[2]);
-    unsigned long ring = PyLong_AsUnsignedLong(args[4]);
-    unsigned long long ticket = PyLong_AsUnsignedLongLong(args[5]);
-    if (PyErr_Occurred() != NULL) {
-        return NULL;
-    }
-    RecordHold *self =
-        (RecordHold *)((allocfunc)PyType_GetSlot(hold_type, Py_tp_alloc))(hold_type, 0);
-    if (self != NULL) {
-        self->data = data;
-        self->size = size;
-        self->reader = reader;
-        self->keeper = Py_NewRef(args[3]);
-        self->ring = (uint32_t)ring;
-        self->ticket = ticket;
-    }
-    return (PyObject *)self;
-}
-
-static int hold_buffer(PyObject *object, Py_buffer *view, int flags) {
-    const RecordHold *self = (const RecordHold *)object;
-    return PyBuffer_FillInfo(view, object, self->data, self->size, 1, flags);
-}
-
-/* view_record(hold, address, dtype, rows, row_shape): an array over a part of the record. rows is
- * -1 for a field that is not ragged. The caller has the address from the core, which checked it. */
-static PyObject *view_record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 5 || Py_TYPE(args[0]) != hold_type || !PyArray_DescrCheck(args[2]) ||
-        !PyTuple_CheckExact(args[4])) {
-        PyErr_SetString(PyExc_TypeError, "view_record(hold, address, dtype, rows, row_shape)");
-        return NULL;
-    }
-    npy_intp shape[DIMENSIONS_MOST + 1];
-    Py_ssize_t rows = PyLong_AsSsize_t(args[3]);
-    Py_ssize_t dimensions = PyTuple_Size(args[4]);
-    int count_of_all = 0;
-    if (rows >= 0) {
-        shape[count_of_all++] = rows;
-    }
-    for (Py_ssize_t i = 0; i < dimensions && i < DIMENSIONS_MOST; i++) {
-        shape[count_of_all++] = PyLong_AsSsize_t(PyTuple_GetItem(args[4], i));
-    }
-    void *address = PyLong_AsVoidPtr(args[1]);
-    if (PyErr_Occurred() != NULL) {
-        return NULL;
-    }
-    Py_INCREF(args[2]); /* numpy takes over this reference, and the one to the base */
-    PyObject *array =
-        PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)args[2], count_of_all, shape, NULL,
-                             address, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
-    if (array != NULL && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(args[0])) != 0) {
-        Py_CLEAR(array);
-    }
-    return array;
-}
-
-/* Another thread is inside the reader: leave the release to it. */
-static void leave_to_others(const RecordHold *self) {
-    PyObject *late = PyObject_GetAttrString(self->keeper, "late");
-    PyObject *entry =
-        Py_BuildValue("kK", (unsigned long)self->ring, (unsigned long long)self->ticket);
-    PyObject *done =
-        late != NULL && entry != NULL ? PyObject_CallMethod(late, "append", "(O)", entry) : NULL;
-    if (done == NULL) {
-        PyErr_WriteUnraisable(self->keeper);
-    }
-    Py_XDECREF(done);
-    Py_XDECREF(entry);
-    Py_XDECREF(late);
-}
-
-static void hold_dealloc(PyObject *object) {
-    RecordHold *self = (RecordHold *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    if (self->keeper != NULL) {
-        if (lk_traj_release(self->reader, self->ring, self->ticket) == LK_E_CONCURRENT) {
-            PyObject *kind;
-            PyObject *value;
-            PyObject *traceback;
-            PyErr_Fetch(&kind, &value, &traceback);
-            leave_to_others(self);
-            PyErr_Restore(kind, value, traceback);
-        }
-        Py_DECREF(self->keeper);
-    }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
-}
-
 /* --- the module ------------------------------------------------------------------------------- */
 
 static PyMethodDef putter_methods[] = {
@@ -370,25 +254,9 @@ static PyType_Slot putter_slots[] = {
     {0, NULL},
 };
 
-static PyType_Slot hold_slots[] = {
-    {Py_tp_doc, "The bytes of a record in a trajectory lane; its end gives their room back."},
-    {Py_bf_getbuffer, hold_buffer},
-    {Py_tp_dealloc, hold_dealloc},
-    {0, NULL},
-};
-
 static PyType_Spec putter_spec = {"lanekit._native.RecordPutter", sizeof(RecordPutter), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                                   putter_slots};
-
-static PyType_Spec hold_spec = {"lanekit._native.RecordHold", sizeof(RecordHold), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, hold_slots};
-
-static PyMethodDef functions[] = {
-    {"hold_record", (PyCFunction)(void (*)(void))hold_record, METH_FASTCALL, NULL},
-    {"view_record", (PyCFunction)(void (*)(void))view_record, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
 
 int lk_add_trajectory_calls(PyObject *module);
 
@@ -396,13 +264,7 @@ int lk_add_trajectory_calls(PyObject *module);
 int lk_add_trajectory_calls(PyObject *module) {
     import_array1(-1);
     PyObject *putter = PyType_FromSpec(&putter_spec);
-    hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);
-    int status = putter == NULL || hold_type == NULL ||
-                         PyModule_AddType(module, (PyTypeObject *)putter) != 0 ||
-                         PyModule_AddType(module, hold_type) != 0 ||
-                         PyModule_AddFunctions(module, functions) != 0
-                     ? -1
-                     : 0;
+    int status = putter == NULL || PyModule_AddType(module, (PyTypeObject *)putter) != 0 ? -1 : 0;
     Py_XDECREF(putter);
     return status;
 }

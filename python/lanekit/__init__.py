@@ -5,6 +5,7 @@
 >>> writer = lanekit.FastLaneWriter.create("my-run", config)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lanekit.errors import (
@@ -40,47 +41,48 @@ from lanekit.errors import (
     WrongSegmentKind,
     WrongSegmentVersion,
 )
-from lanekit.fast import (
-    FastLaneConfig,
-    FastLaneEnvironment,
-    FastLaneFrame,
-    FastLaneFrameInfo,
-    FastLaneMetrics,
-    FastLaneReader,
-    FastLaneStats,
-    FastLaneWriter,
-    FramePeek,
-    Reservation,
-    apply_fastlane_environment,
-    create_fastlane_name,
-    read_fastlane_environment,
-    tile_frames,
-    tile_frames_into,
-    tile_shape,
-)
-from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
-from lanekit.step import (
-    StepClient,
-    StepExchange,
-    StepGpu,
-    StepLaneConfig,
-    StepResult,
-    StepServer,
-    StepState,
-)
-from lanekit.trajectory import (
-    TrajectoryBatch,
-    TrajectoryField,
-    TrajectoryReader,
-    TrajectoryRecord,
-    TrajectoryReservation,
-    TrajectorySchema,
-    TrajectoryStats,
-    TrajectoryWriter,
-    inspect_trajectory_lane,
-)
 
 if TYPE_CHECKING:
+    from lanekit.fast import (
+        FastLaneConfig,
+        FastLaneEnvironment,
+        FastLaneFrame,
+        FastLaneFrameInfo,
+        FastLaneMetrics,
+        FastLaneReader,
+        FastLaneStats,
+        FastLaneWriter,
+        FramePeek,
+        Reservation,
+        apply_fastlane_environment,
+        create_fastlane_name,
+        read_fastlane_environment,
+        tile_frames,
+        tile_frames_into,
+        tile_shape,
+    )
+    from lanekit.segments import SegmentInfo, inspect_segment, reclaim_segment, segment_name
+    from lanekit.step import (
+        StepClient,
+        StepExchange,
+        StepGpu,
+        StepLaneConfig,
+        StepResult,
+        StepServer,
+        StepState,
+    )
+    from lanekit.trajectory import (
+        TrajectoryBatch,
+        TrajectoryField,
+        TrajectoryReader,
+        TrajectoryRecord,
+        TrajectoryReservation,
+        TrajectorySchema,
+        TrajectoryStats,
+        TrajectoryWriter,
+        inspect_trajectory_lane,
+    )
+
     __version__: str
 
 __all__ = [
@@ -154,11 +156,66 @@ __all__ = [
     "tile_shape",
 ]
 
+# The lanes need numpy and the extension, which take longer to load than all the rest: each is
+# loaded when a name of it is first asked for. A worker that only writes events never does.
+_LANES = {
+    "lanekit.fast": (
+        "FastLaneConfig",
+        "FastLaneEnvironment",
+        "FastLaneFrame",
+        "FastLaneFrameInfo",
+        "FastLaneMetrics",
+        "FastLaneReader",
+        "FastLaneStats",
+        "FastLaneWriter",
+        "FramePeek",
+        "Reservation",
+        "apply_fastlane_environment",
+        "create_fastlane_name",
+        "read_fastlane_environment",
+        "tile_frames",
+        "tile_frames_into",
+        "tile_shape",
+    ),
+    "lanekit.segments": ("SegmentInfo", "inspect_segment", "reclaim_segment", "segment_name"),
+    "lanekit.step": (
+        "StepClient",
+        "StepExchange",
+        "StepGpu",
+        "StepLaneConfig",
+        "StepResult",
+        "StepServer",
+        "StepState",
+    ),
+    "lanekit.trajectory": (
+        "TrajectoryBatch",
+        "TrajectoryField",
+        "TrajectoryReader",
+        "TrajectoryRecord",
+        "TrajectoryReservation",
+        "TrajectorySchema",
+        "TrajectoryStats",
+        "TrajectoryWriter",
+        "inspect_trajectory_lane",
+    ),
+}
+_HOMES = {name: lane for lane, names in _LANES.items() for name in names}
 
-def __getattr__(name: str) -> str:
-    """Look the version up when it is asked for: that takes longer than all other imports here."""
-    if name != "__version__":
+if not TYPE_CHECKING:  # a type checker would believe that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":  # looked up when it is asked for, since that takes its time too
+            from importlib.metadata import version
+
+            return version("lanekit")
+        if name in _HOMES:
+            value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+            return value
+        if f"lanekit.{name}" in _LANES:
+            return import_module(f"lanekit.{name}")
         raise AttributeError(f"module 'lanekit' has no attribute {name!r}")
-    from importlib.metadata import version
 
-    return version("lanekit")
+
+def __dir__() -> list[str]:
+    """Name what is there to be asked for, loaded or not."""
+    return sorted({*globals(), *__all__})

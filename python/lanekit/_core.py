@@ -23,12 +23,11 @@ from lanekit import errors
 from lanekit._native import (
     FrameReader,
     FrameWriter,
-    RecordHold,
     RecordPutter,
+    TakenRecord,
+    copy_records,
     ffi,
-    hold_record,
     lib,
-    view_record,
 )
 
 if TYPE_CHECKING:
@@ -40,17 +39,16 @@ __all__ = [
     "CData",
     "FrameReader",
     "FrameWriter",
-    "RecordHold",
     "RecordPutter",
+    "TakenRecord",
     "address_of",
     "check",
+    "copy_records",
     "fail",
     "ffi",
     "finalize_at_exit",
-    "hold_record",
     "lib",
     "shared_array",
-    "view_record",
 ]
 
 SHM_DIRECTORY = "/dev/shm"

@@ -1,10 +1,10 @@
 """Types of the extension; it is imported by ``lanekit._core`` alone.
 
-``ffi`` and ``lib`` are cffi's. The two classes are those of ``python/ext/frame_calls.c``: the calls
-that must not pay cffi's price.
+``ffi`` and ``lib`` are cffi's. The classes are those of ``python/ext``: the calls that must not pay
+cffi's price.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -223,6 +223,7 @@ class _Lib:
     LK_TRAJ_OPTIONAL: Final[int]
     LK_TRAJ_FIELDS_MAX: Final[int]
     LK_TRAJ_RINGS_MAX: Final[int]
+    LK_TRAJ_ANY_RING: Final[int]
     def lk_traj_segment_size(self, config: CData) -> int: ...
     def lk_traj_record_size(
         self, fields: CData, count: int, rows: CData, metadata_size: int
@@ -254,6 +255,10 @@ class _Lib:
         schema_version: int,
         absence_ns: int,
     ) -> int: ...
+    def lk_traj_attach_kept(
+        self, out: CData, run_id: bytes, run_id_size: int, ring: int, absence_ns: int
+    ) -> int: ...
+    def lk_traj_writer_place(self, writer: CData, out: CData) -> int: ...
     def lk_traj_writer_config(self, writer: CData, out: CData, fields: CData) -> int: ...
     def lk_traj_put(
         self, writer: CData, arrays: CData, metadata: Any, metadata_size: int, timeout_ns: int
@@ -305,12 +310,33 @@ class RecordPutter:
     def _bind(self, writer: int, fields: tuple[tuple[Any, ...], ...], handle: Any) -> None: ...
     def _put_now(self, arrays: Any, metadata: bytes) -> int | None: ...
 
-class RecordHold:
-    def __buffer__(self, flags: int) -> memoryview: ...
+_Record = TypeVar("_Record", bound=TakenRecord)
 
-def hold_record(
-    address: int, size: int, reader: int, keeper: Any, ring: int, ticket: int
-) -> RecordHold: ...
-def view_record(
-    hold: RecordHold, address: int, dtype: np.dtype[Any], rows: int, row_shape: tuple[int, ...]
-) -> npt.NDArray[Any]: ...
+class TakenRecord:
+    @property
+    def producer(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def timestamp_ns(self) -> int: ...
+    @property
+    def session(self) -> tuple[int, int]: ...
+    @property
+    def released(self) -> bool: ...
+    @property
+    def _places(self) -> dict[str, tuple[Any, ...]]: ...
+    def __getitem__(self, name: str) -> npt.NDArray[Any]: ...
+    def release(self) -> None: ...
+    def _hand_out(self) -> Self: ...
+    def _metadata(self) -> bytes: ...
+    def _place(self, index: int) -> tuple[int, int]: ...
+
+def copy_records(
+    kind: type[_Record],
+    keeper: Any,
+    places: dict[str, tuple[Any, ...]],
+    reader: int,
+    records: int,
+    arrays: int,
+    count: int,
+) -> list[_Record]: ...

@@ -216,6 +216,14 @@ class WorkerError(LanekitError):
     """A worker is not installed, or can not be used; the message says why."""
 
 
+class ClusterError(LanekitError):
+    """A cluster, or one of its nodes, could not do what was asked."""
+
+
+class NodeLost(ClusterError):
+    """A node of the cluster has died, and what ran on it has ended with it."""
+
+
 class EngineError(LanekitError):
     """The engine could not do what was asked."""
 

@@ -1,6 +1,7 @@
 """Kill workers, proxies, the daemon and viewers at random under load; then compare every row.
 
-``python -m tests.slow.campaign [--kills N] [--seed S] [--durability MODE]``. Each round submits a
+``python -m tests.slow.campaign [--kills N] [--seed S] [--durability MODE] [--store KIND]``. With
+``--store postgresql`` the store's server is killed and started again, too. Each round submits a
 run whose worker's output is known byte for byte (numbered_worker.py), kills somebody every few
 dozen milliseconds while it flows, lets everything settle, and compares: steps, episodes and events
 in the store, prints in the worker's log, bad lines in the reject file, and what a viewer, itself
@@ -21,9 +22,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -35,6 +37,9 @@ import numbered_worker  # noqa: E402
 from lanekit.errors import DaemonError  # noqa: E402
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
 from lanekit.slow.store.run_store import RunStore  # noqa: E402
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
 
 PATIENCE = 120.0
 """Seconds that a step of the campaign may take before it counts as a hang."""
@@ -56,6 +61,7 @@ class House:
     directory: Path
     durability: str = "normal"
     store_directory: Path | None = None
+    server: PostgresServer | None = None
     kills: Counter[str] = field(default_factory=Counter)
     daemon: subprocess.Popen[bytes] | None = None
 
@@ -64,7 +70,9 @@ class House:
         return self.directory / "daemon.sock"
 
     @property
-    def store(self) -> Path:
+    def store(self) -> Path | str:
+        if self.server is not None:
+            return self.server.url()
         return (self.store_directory or self.directory) / "lanekit.db"
 
     @property
@@ -91,6 +99,8 @@ class House:
 
         def answers() -> bool:
             assert self.daemon is not None
+            if self.server is not None and self.daemon.poll() == 1:
+                self.start_daemon()  # as whoever looks after it would: the server was away
             assert self.daemon.poll() is None, (self.directory / "daemon.log").read_text()
             try:
                 client.list_runs()
@@ -118,6 +128,14 @@ class House:
         self.daemon.wait()
         self.kills["daemon"] += 1
         self.start_daemon()
+
+    def kill_server(self, away: float) -> None:
+        """Kill the store's server, and start it again after so many seconds."""
+        assert self.server is not None
+        self.server.kill()
+        self.kills["server"] += 1
+        time.sleep(away)
+        self.server.start()
 
     def kill(self, role: str, run_id: str) -> bool:
         """Kill one of the run's processes, if there is one."""
@@ -154,10 +172,14 @@ def is_role(words: list[str], role: str) -> bool:
 
 
 @contextmanager
-def house(durability: str = "normal", store_directory: Path | None = None) -> Iterator[House]:
+def house(
+    durability: str = "normal",
+    store_directory: Path | None = None,
+    server: PostgresServer | None = None,
+) -> Iterator[House]:
     """Have a house in a new directory with a short path (sockets allow no long ones)."""
     with tempfile.TemporaryDirectory(prefix="lk-", ignore_cleanup_errors=True) as name:
-        made = House(Path(name), durability, store_directory)
+        made = House(Path(name), durability, store_directory, server)
         made.start_daemon()
         try:
             yield made
@@ -229,7 +251,7 @@ def expected(count: int, written: int) -> dict[str, list[str]]:
     return found
 
 
-def compare(store: Path, run_id: str, count: int, written: int, *, whole: bool) -> Verdict:
+def compare(store: Path | str, run_id: str, count: int, written: int, *, whole: bool) -> Verdict:
     """Compare a run's rows with what its worker wrote; `whole`: it lived to write everything."""
     certain = expected(count, written)
     # A killed worker may have written part of one more piece than it could count.
@@ -304,8 +326,11 @@ def one_round(
     done = 0
     while done < kills:
         time.sleep(chance.uniform(0.0, 0.25))
-        victim = chance.choice(("proxy", "daemon", "viewer"))
-        if victim == "daemon":
+        victims = ["proxy", "daemon", "viewer", *(["server"] if house.server else [])]
+        victim = chance.choice(victims)
+        if victim == "server":
+            house.kill_server(chance.uniform(0.0, 0.5))
+        elif victim == "daemon":
             house.kill_daemon()
         elif victim == "viewer":
             viewer.kill()
@@ -337,12 +362,18 @@ def one_round(
 
 
 def run_campaign(
-    kills: int, seed: int, durability: str, *, count: int = 60_000, rate: float = 15_000
+    kills: int,
+    seed: int,
+    durability: str,
+    *,
+    count: int = 60_000,
+    rate: float = 15_000,
+    server: PostgresServer | None = None,
 ) -> tuple[Counter[str], Verdict]:
     """Kill until enough were killed; return the kills by role and the rows compared."""
     chance = random.Random(seed)
     total = Verdict()
-    with house(durability) as home:
+    with house(durability, server=server) as home:
         number = 0
         while home.kills.total() < kills:
             left = kills - home.kills.total()
@@ -359,10 +390,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--durability", choices=["normal", "full"], default="normal")
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {args.seed}", flush=True)
-    kills, compared = run_campaign(args.kills, args.seed, args.durability)
+    with ExitStack() as held:
+        server = None
+        if args.store == "postgresql":
+            from postgres_server import running_server
+
+            server = held.enter_context(running_server(fsync="on"))
+        kills, compared = run_campaign(args.kills, args.seed, args.durability, server=server)
     print(f"kills: {dict(kills)}; compared, nothing lost, nothing twice: {vars(compared)}")
 
 

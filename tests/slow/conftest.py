@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from daemon_process import DaemonProcess
@@ -14,8 +16,22 @@ from proxy_process import MakeProxy, ProxyProcess
 from recording_daemon import RecordingDaemon
 
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from lanekit.slow.store.address import StoreAddress
+from lanekit.slow.store.opening import open_to_write
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.telemetry_store import TelemetryStore
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
+
+HAS_POSTGRES = find_spec("psycopg") is not None
+collect_ignore_glob = [] if HAS_POSTGRES else ["test_postgres*.py"]
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out, and why."""
+    return [] if HAS_POSTGRES else ["PostgreSQL: left out, psycopg is not installed here"]
 
 
 @pytest.fixture
@@ -77,22 +93,55 @@ def make_proxy(short_directory: Path) -> Iterator[MakeProxy]:
         proxy.end()
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    from postgres_server import running_server
+
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"] if HAS_POSTGRES else ["sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAddress:
+    """Where a store will be: a file, and then a database."""
+    if request.param == "sqlite":
+        return tmp_path / "store.db"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.fresh_store()
+
+
+@pytest.fixture
+def store(address: StoreAddress) -> Iterator[TelemetryStore]:
+    """A store that knows one stream."""
+    with open_to_write(address) as opened:
+        opened.register_stream(RUN, STREAM, "worker", 42, "host", "/spool")
+        yield opened
+
+
+@pytest.fixture
+def reader(store: TelemetryStore, address: StoreAddress) -> Iterator[RunStore]:
+    """The same store, to read."""
+    with RunStore.open(address) as opened:
+        yield opened
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is, or will be."""
+    """Where the file of a store is, or will be."""
     return tmp_path / "store.db"
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[TelemetrySQLiteStore]:
-    """A store that knows one stream."""
+def file_store(path: Path) -> Iterator[TelemetrySQLiteStore]:
+    """A file that knows one stream."""
     with TelemetrySQLiteStore.open(path) as opened:
         opened.register_stream(RUN, STREAM, "worker", 42, "host", "/spool")
         yield opened
 
 
 @pytest.fixture
-def reader(store: TelemetrySQLiteStore, path: Path) -> Iterator[RunStore]:
-    """The same store, to read."""
+def file_reader(file_store: TelemetrySQLiteStore, path: Path) -> Iterator[RunStore]:
+    """The same file, to read."""
     with RunStore.open(path) as opened:
         yield opened

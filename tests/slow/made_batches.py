@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lanekit.slow.batches import Batch, episodes_batch, events_batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.telemetry_store import TelemetryStore
 
 RUN = "run-1"
 STREAM = "stream-1"
@@ -77,7 +77,7 @@ def events(first_seq: int, *named: tuple[str, bytes], stream_id: str = STREAM) -
     )
 
 
-def append_steps(store: TelemetrySQLiteStore, *made: pb.Step, stream_id: str = STREAM) -> None:
+def append_steps(store: TelemetryStore, *made: pb.Step, stream_id: str = STREAM) -> None:
     """Store steps behind those that the stream has."""
     committed = store.register_stream(RUN, stream_id).steps
     request = pb.PublishRunStepsRequest(
@@ -86,7 +86,7 @@ def append_steps(store: TelemetrySQLiteStore, *made: pb.Step, stream_id: str = S
     store.append([steps_batch(request)])
 
 
-def interleaved(store: TelemetrySQLiteStore) -> list[tuple[str, int]]:
+def interleaved(store: TelemetryStore) -> list[tuple[str, int]]:
     """Steps of three streams, in turn and several agents each; the order they were committed in."""
     order: list[tuple[str, int]] = []
     for turn in range(12):

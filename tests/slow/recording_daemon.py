@@ -192,8 +192,8 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
 class Relay:
     """Passes bytes between clients and a server; can cut, and can stop after so many bytes."""
 
-    def __init__(self, directory: Path, server_path: str) -> None:
-        self.path = str(directory / "relay.sock")
+    def __init__(self, directory: Path, server_path: str, name: str = "relay.sock") -> None:
+        self.path = str(directory / name)
         self.target = f"unix:{self.path}"
         self._server_path = server_path
         self.budget: int | None = None

@@ -108,7 +108,7 @@ def test_without_a_store_the_commands_say_how_to_get_one(tmp_path: Path) -> None
     ):
         text = lanekit(*arguments, "--store", missing, status=1)
         assert text.startswith(f"lanekit: there is no store at {missing}")
-        assert "`lanekit daemon`" in text
+        assert "`lanekit demo`" in text
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,7 +116,7 @@ def test_a_store_without_runs_says_how_to_start_one(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with open_store(path):
         pass
-    assert "`lanekit submit` starts one" in lanekit("runs", "--store", path)
+    assert "`lanekit demo` records one" in lanekit("runs", "--store", path)
     assert lanekit("runs", "--json", "--store", path) == "[]\n"
     with open_store(path) as opened:
         opened.create_run("old")

@@ -20,6 +20,7 @@ from lanekit.errors import InvalidEvent, RunNotFound, SequenceGap, StoreBusy, St
 from lanekit.slow.batches import Batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import RunBus, Topic
+from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
@@ -29,17 +30,12 @@ LONG = 60
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture
 def bus() -> RunBus:
     return RunBus()
 
 
-def open_sink(path: Path, bus: RunBus, **options: float) -> TelemetryDBSink:
-    sink = TelemetryDBSink(path, bus, **options)  # type: ignore[arg-type]
+def open_sink(address: StoreAddress, bus: RunBus, **options: float) -> TelemetryDBSink:
+    sink = TelemetryDBSink(address, bus, **options)  # type: ignore[arg-type]
     register(sink)
     return sink
 
@@ -55,22 +51,26 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def seqs(path: Path) -> list[int]:
-    with RunStore.open(path) as reader:
+def seqs(address: StoreAddress) -> list[int]:
+    with RunStore.open(address) as reader:
         return [int(seq) for seq in reader.steps(RUN).seq]
 
 
-def test_a_future_gives_the_committed_number_after_the_commit(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus) as sink:
+def test_a_future_gives_the_committed_number_after_the_commit(
+    address: StoreAddress, bus: RunBus
+) -> None:
+    with open_sink(address, bus) as sink:
         assert sink.submit(steps(1, 10)).result(LONG) == 10
-        assert seqs(path) == list(range(1, 11))
+        assert seqs(address) == list(range(1, 11))
         assert sink.submit(steps(5, 10)).result(LONG) == 14
         status = sink.status()
         assert (status.committed, status.queued_batches, status.stalled) == (14, 0, None)
 
 
-def test_what_keeps_a_batch_out_is_raised_by_its_future_alone(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus) as sink:
+def test_what_keeps_a_batch_out_is_raised_by_its_future_alone(
+    address: StoreAddress, bus: RunBus
+) -> None:
+    with open_sink(address, bus) as sink:
         good, gap = sink.submit(steps(1, 3)), sink.submit(steps(9, 1))
         unknown = sink.submit(steps(1, 1, stream_id="unknown"))
         assert good.result(LONG) == 3
@@ -80,20 +80,22 @@ def test_what_keeps_a_batch_out_is_raised_by_its_future_alone(path: Path, bus: R
             unknown.result(LONG)
 
 
-def test_batches_that_come_together_are_committed_together(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus, max_delay=LONG, batch_size=64) as sink:
+def test_batches_that_come_together_are_committed_together(
+    address: StoreAddress, bus: RunBus
+) -> None:
+    with open_sink(address, bus, max_delay=LONG, batch_size=64) as sink:
         futures = [sink.submit(steps(seq, 1)) for seq in range(1, 65)]
         assert [future.result(LONG) for future in futures] == list(range(1, 65))
         assert sink.status().commits == 1
 
 
-def test_a_single_event_is_committed_after_the_delay(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus, max_delay=0.02, batch_size=10_000) as sink:
+def test_a_single_event_is_committed_after_the_delay(address: StoreAddress, bus: RunBus) -> None:
+    with open_sink(address, bus, max_delay=0.02, batch_size=10_000) as sink:
         assert sink.submit(steps(1, 1)).result(LONG) == 1
 
 
-def test_calls_see_what_was_submitted_before_them(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus, max_delay=LONG, batch_size=100_000) as sink:
+def test_calls_see_what_was_submitted_before_them(address: StoreAddress, bus: RunBus) -> None:
+    with open_sink(address, bus, max_delay=LONG, batch_size=100_000) as sink:
         for seq in range(1, 301):
             sink.submit(steps(seq, 1))
         assert sink.call(lambda store: store.run(RUN).steps).result(LONG) == 300
@@ -103,14 +105,14 @@ def test_calls_see_what_was_submitted_before_them(path: Path, bus: RunBus) -> No
 
 
 def test_closing_commits_what_is_queued_and_refuses_what_comes_after(
-    path: Path, bus: RunBus
+    address: StoreAddress, bus: RunBus
 ) -> None:
-    sink = open_sink(path, bus, max_delay=LONG, batch_size=100_000)
+    sink = open_sink(address, bus, max_delay=LONG, batch_size=100_000)
     futures = [sink.submit(steps(seq, 1)) for seq in range(1, 101)]
     sink.close()
     sink.close()
     assert [future.result(0) for future in futures] == list(range(1, 101))
-    assert seqs(path) == list(range(1, 101))
+    assert seqs(address) == list(range(1, 101))
     with pytest.raises(StoreError, match="closed"):
         sink.submit(steps(101, 1))
     with pytest.raises(StoreError, match="closed"):
@@ -118,15 +120,15 @@ def test_closing_commits_what_is_queued_and_refuses_what_comes_after(
 
 
 def test_closing_without_draining_acknowledges_nothing_that_is_not_stored(
-    path: Path, bus: RunBus
+    address: StoreAddress, bus: RunBus
 ) -> None:
-    sink = open_sink(path, bus, max_delay=LONG, batch_size=100_000)
+    sink = open_sink(address, bus, max_delay=LONG, batch_size=100_000)
     futures = [sink.submit(steps(seq, 1)) for seq in range(1, 11)]
     sink.close(drain=False)
     for future in futures:
         with pytest.raises(StoreError, match="before this was stored"):
             future.result(0)
-    assert seqs(path) == []
+    assert seqs(address) == []
 
 
 # --- back-pressure -------------------------------------------------------------------------------
@@ -145,8 +147,10 @@ def block(sink: TelemetryDBSink) -> threading.Event:
     return go
 
 
-def test_a_full_queue_refuses_and_tells_when_there_is_room(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus, queue_batches=4) as sink:
+def test_a_full_queue_refuses_and_tells_when_there_is_room(
+    address: StoreAddress, bus: RunBus
+) -> None:
+    with open_sink(address, bus, queue_batches=4) as sink:
         told = threading.Event()
         stop_telling = sink.on_space(told.set)
         sink.on_space(lambda: 1 / 0)  # must not hurt the others
@@ -165,10 +169,10 @@ def test_a_full_queue_refuses_and_tells_when_there_is_room(path: Path, bus: RunB
 
 
 def test_a_full_queue_is_bounded_by_bytes_and_one_large_batch_still_fits(
-    path: Path, bus: RunBus
+    address: StoreAddress, bus: RunBus
 ) -> None:
     small = steps(1, 1)
-    with open_sink(path, bus, queue_bytes=3 * small.nbytes + 1) as sink:
+    with open_sink(address, bus, queue_bytes=3 * small.nbytes + 1) as sink:
         go = block(sink)
         taken = [sink.try_submit(steps(seq, 1)) for seq in range(1, 10)]
         assert sum(future is not None for future in taken) == 3
@@ -178,8 +182,8 @@ def test_a_full_queue_is_bounded_by_bytes_and_one_large_batch_still_fits(
         assert sink.submit(steps(4, 500)).result(LONG) == 503
 
 
-def test_senders_wait_for_room_and_nothing_is_lost(path: Path, bus: RunBus) -> None:
-    with open_sink(path, bus, queue_batches=2, batch_size=1) as sink:
+def test_senders_wait_for_room_and_nothing_is_lost(address: StoreAddress, bus: RunBus) -> None:
+    with open_sink(address, bus, queue_batches=2, batch_size=1) as sink:
         for stream in ("a", "b", "c"):
             register(sink, stream)
 
@@ -193,7 +197,7 @@ def test_senders_wait_for_room_and_nothing_is_lost(path: Path, bus: RunBus) -> N
         for thread in threads:
             thread.join(LONG)
         assert sink.status().committed == 360
-    assert sorted(seqs(path)) == sorted(list(range(1, 121)) * 3)
+    assert sorted(seqs(address)) == sorted(list(range(1, 121)) * 3)
 
 
 # --- disks and locks -----------------------------------------------------------------------------
@@ -323,10 +327,10 @@ def test_closing_while_stalled_gives_up_in_the_end_and_acknowledges_nothing(
 
 
 def test_an_agent_too_many_is_refused_and_the_others_go_on(
-    path: Path, bus: RunBus, monkeypatch: pytest.MonkeyPatch
+    address: StoreAddress, bus: RunBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lanekit.slow.store.stream_tracks.MAX_TRACK", 3)
-    with open_sink(path, bus) as sink:
+    with open_sink(address, bus) as sink:
         register(sink, "b")
         go = block(sink)
         many = sink.submit(steps(1, 9, stream_id="b", agents=("1", "2", "3", "4")))
@@ -339,11 +343,11 @@ def test_an_agent_too_many_is_refused_and_the_others_go_on(
 
 
 def test_a_batch_that_breaks_the_writer_does_not_take_its_neighbours_with_it(
-    path: Path, bus: RunBus
+    address: StoreAddress, bus: RunBus
 ) -> None:
     """A batch that was never checked: what the checks are for, and what happens without them."""
     broken = Batch(RUN, "b", steps(1, 1).kind, 1, 2, 10, [pb.Episode()])
-    with open_sink(path, bus) as sink:
+    with open_sink(address, bus) as sink:
         register(sink, "b")
         go = block(sink)
         futures = [sink.submit(steps(1, 5)), sink.submit(broken), sink.submit(steps(6, 5))]
@@ -357,9 +361,11 @@ def test_a_batch_that_breaks_the_writer_does_not_take_its_neighbours_with_it(
 # --- the bus -------------------------------------------------------------------------------------
 
 
-def test_the_bus_carries_what_is_committed_with_its_position(path: Path, bus: RunBus) -> None:
+def test_the_bus_carries_what_is_committed_with_its_position(
+    address: StoreAddress, bus: RunBus
+) -> None:
     appended = [Topic.STEP_APPENDED, Topic.EPISODE_FINALIZED, Topic.EVENT_APPENDED]
-    with bus.subscribe(appended) as everything, open_sink(path, bus) as sink:
+    with bus.subscribe(appended) as everything, open_sink(address, bus) as sink:
         sink.submit(steps(1, 5)).result(LONG)
         sink.submit(steps(4, 5)).result(LONG)
         sink.submit(steps(1, 5)).result(LONG)
@@ -375,9 +381,11 @@ def test_the_bus_carries_what_is_committed_with_its_position(path: Path, bus: Ru
         ]
 
 
-def test_the_bus_tells_of_runs_that_start_change_and_end(path: Path, bus: RunBus) -> None:
+def test_the_bus_tells_of_runs_that_start_change_and_end(
+    address: StoreAddress, bus: RunBus
+) -> None:
     wanted = [Topic.RUN_STARTED, Topic.RUN_COMPLETED, Topic.RUN_CHANGED]
-    with bus.subscribe(wanted) as news, open_sink(path, bus) as sink:
+    with bus.subscribe(wanted) as news, open_sink(address, bus) as sink:
         sink.submit(events(1, ("run_started", b""))).result(LONG)
         sink.submit(events(2, ("run_failed", b'{"error": "e"}'))).result(LONG)
         sink.call(lambda store: store.archive_run(RUN)).result(LONG)
@@ -397,17 +405,17 @@ def test_the_bus_tells_of_runs_that_start_change_and_end(path: Path, bus: RunBus
 
 
 def test_a_subscriber_that_raises_or_never_reads_does_not_hold_up_the_store(
-    path: Path, bus: RunBus, caplog: pytest.LogCaptureFixture
+    address: StoreAddress, bus: RunBus, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> None:
         raise RuntimeError("a subscriber's mistake")
 
     bus.subscribe(Topic.STEP_APPENDED, notify=fails)
     sleeper = bus.subscribe(Topic.STEP_APPENDED, size=8)
-    with caplog.at_level(logging.CRITICAL), open_sink(path, bus, batch_size=1) as sink:
+    with caplog.at_level(logging.CRITICAL), open_sink(address, bus, batch_size=1) as sink:
         for seq in range(1, 201):
             sink.submit(steps(seq, 1))
         until(lambda: sink.status().committed == 200)
     assert len(sleeper) == 8
     assert sleeper.dropped == 192
-    assert seqs(path) == list(range(1, 201))
+    assert seqs(address) == list(range(1, 201))

@@ -91,22 +91,22 @@ def test_json_comes_back_byte_for_byte(
     ids=lambda value: repr(value)[:20],
 )
 def test_one_odd_value_never_keeps_the_others_from_being_read(
-    path: Path, store: TelemetrySQLiteStore, reader: RunStore, text: bytes, value: object
+    path: Path, file_store: TelemetrySQLiteStore, file_reader: RunStore, text: bytes, value: object
 ) -> None:
-    append_steps(store, pb.Step(action_json=b"1"), pb.Step(action_json=b"2", info_json=b"3"))
-    store.append([episodes(1, 1), events(1, ("odd", b"{}"))])
+    append_steps(file_store, pb.Step(action_json=b"1"), pb.Step(action_json=b"2", info_json=b"3"))
+    file_store.append([episodes(1, 1), events(1, ("odd", b"{}"))])
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("UPDATE steps SET action = CAST(? AS TEXT) WHERE info = '3'", (text,))
         connection.execute("UPDATE episodes SET info = CAST(? AS TEXT)", (text,))
         connection.execute(
             "UPDATE events SET payload = CAST(?1 AS TEXT), extra = CAST(?1 AS TEXT)", (text,)
         )
-    found = reader.steps(RUN)
+    found = file_reader.steps(RUN)
     assert found.action == [1, value]
     assert [record.action for record in found] == [1, value]
     assert found.action_json == [b"1", text]
-    assert [record.info for record in reader.episodes(RUN)] == [value]
-    (event,) = reader.events(RUN)
+    assert [record.info for record in file_reader.episodes(RUN)] == [value]
+    (event,) = file_reader.events(RUN)
     assert (event.payload, event.extra) == (value, {"extra": value})
 
 
@@ -309,7 +309,7 @@ def test_a_run_that_is_not_there_is_named(store: TelemetrySQLiteStore, reader: R
 
 
 def test_a_store_that_is_not_there_is_named_and_not_made(path: Path) -> None:
-    with pytest.raises(StoreError, match="lanekit daemon"):
+    with pytest.raises(StoreError, match="lanekit demo"):
         RunStore.open(path)
     assert not path.exists()
     path.touch()
@@ -363,12 +363,12 @@ def test_every_thread_reads_through_a_connection_of_its_own(
 
 
 def test_rows_that_are_missing_are_noticed(
-    store: TelemetrySQLiteStore, reader: RunStore, path: Path
+    file_store: TelemetrySQLiteStore, file_reader: RunStore, path: Path
 ) -> None:
-    store.append([steps(1, 10)])
+    file_store.append([steps(1, 10)])
     connection = sqlite3.connect(path)
     connection.execute("DELETE FROM steps WHERE step = 5")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match=r"damaged.*integrity_check"):
-        reader.steps(RUN)
+        file_reader.steps(RUN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -15,17 +14,19 @@ from lanekit.slow.batches import (
     Kind,
 )
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.commit_order import SELECT
+from lanekit.slow.store.opening import open_to_write
 from lanekit.slow.store.results import Steps
 from lanekit.slow.store.run_store import RunStore
-from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from lanekit.slow.store.telemetry_store import TelemetryStore
 
 # --- by cursor -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 1000])
 def test_a_cursor_walks_through_all_streams_without_gap_or_repeat(
-    store: TelemetrySQLiteStore, reader: RunStore, limit: int
+    store: TelemetryStore, reader: RunStore, limit: int
 ) -> None:
     order = interleaved(store)
     walked: list[tuple[str, int]] = []
@@ -45,7 +46,7 @@ def test_a_cursor_walks_through_all_streams_without_gap_or_repeat(
 
 
 def test_an_answer_ends_at_its_bytes_but_never_holds_nothing(
-    store: TelemetrySQLiteStore, reader: RunStore
+    store: TelemetryStore, reader: RunStore
 ) -> None:
     big = pb.Step(observation_json=b'"' + b"x" * 100_000 + b'"')
     framed = pb.Step(frame=pb.Frame(width=200, height=200, channels=3, pixels=b"p" * 120_000))
@@ -62,7 +63,7 @@ def test_an_answer_ends_at_its_bytes_but_never_holds_nothing(
 
 
 def test_reading_goes_on_while_another_thread_writes(
-    store: TelemetrySQLiteStore, reader: RunStore
+    store: TelemetryStore, reader: RunStore
 ) -> None:
     for stream in ("x", "y"):
         store.register_stream(RUN, stream)
@@ -88,7 +89,7 @@ def test_reading_goes_on_while_another_thread_writes(
 
 
 def test_filters_limits_and_cursors_agree_with_a_plain_filter(
-    store: TelemetrySQLiteStore, reader: RunStore
+    store: TelemetryStore, reader: RunStore
 ) -> None:
     interleaved(store)
     everything = list(enumerate(reader.steps(RUN)))
@@ -119,7 +120,7 @@ def numbers_of(found: Steps) -> list[int]:
 
 @pytest.mark.parametrize("order", ["rising", "falling once", "fallen in one batch", "by agent"])
 def test_an_episode_is_found_whatever_the_order_of_episodes(
-    store: TelemetrySQLiteStore, reader: RunStore, order: str
+    store: TelemetryStore, reader: RunStore, order: str
 ) -> None:
     made = [pb.Step(episode=i // 7 - 20, step=i) for i in range(1500)]
     if order == "falling once":
@@ -147,22 +148,24 @@ def order_flags(reader: RunStore) -> list[int]:
     return [flag for (flag,) in rows]
 
 
-def test_a_writer_that_is_opened_anew_knows_where_the_episodes_stood(path: Path) -> None:
+def test_a_writer_that_is_opened_anew_knows_where_the_episodes_stood(
+    address: StoreAddress,
+) -> None:
     for episode, in_order in ((5, 1), (5, 1), (4, 0), (9, 0)):
-        with TelemetrySQLiteStore.open(path) as store:
+        with open_to_write(address) as store:
             store.register_stream(RUN, STREAM, "worker")
             append_steps(store, pb.Step(episode=episode))
-        with RunStore.open(path) as reader:
+        with RunStore.open(address) as reader:
             assert order_flags(reader) == [in_order]
 
 
 def test_an_episode_of_an_ordered_track_is_found_without_reading_the_others(
-    store: TelemetrySQLiteStore, reader: RunStore
+    file_store: TelemetryStore, file_reader: RunStore
 ) -> None:
-    append_steps(store, *(pb.Step(episode=i // 10, step=i) for i in range(20_000)))
-    connection = reader.connection()
+    append_steps(file_store, *(pb.Step(episode=i // 10, step=i) for i in range(20_000)))
+    connection = file_reader.connection()
     before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_MISS)[0]
-    assert len(reader.steps(RUN, episode=1234)) == 10
+    assert len(file_reader.steps(RUN, episode=1234)) == 10
     read = connection.status(apsw.SQLITE_DBSTATUS_CACHE_MISS)[0] - before
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     assert read < pages / 4
@@ -181,7 +184,7 @@ def test_an_episode_of_an_ordered_track_is_found_without_reading_the_others(
     ],
 )
 def test_a_choice_that_makes_no_sense_is_named(
-    store: TelemetrySQLiteStore,
+    store: TelemetryStore,
     reader: RunStore,
     chosen: dict[str, Any],
     error: type[Exception],
@@ -193,7 +196,7 @@ def test_a_choice_that_makes_no_sense_is_named(
 
 
 def test_numbers_beyond_every_run_leave_nothing_or_everything(
-    store: TelemetrySQLiteStore, reader: RunStore
+    store: TelemetryStore, reader: RunStore
 ) -> None:
     append_steps(store, pb.Step(agent_id="a"), pb.Step(agent_id="b"))
     for agent in (None, "a"):
@@ -241,11 +244,11 @@ PLANS = [
 
 @pytest.mark.parametrize(("what", "query"), PLANS, ids=[what for what, _ in PLANS])
 def test_queries_are_answered_from_indexes(
-    store: TelemetrySQLiteStore, reader: RunStore, what: str, query: str
+    file_store: TelemetryStore, file_reader: RunStore, what: str, query: str
 ) -> None:
     plan = [
         row[3]
-        for row in reader.connection().execute(
+        for row in file_reader.connection().execute(
             f"EXPLAIN QUERY PLAN {query}", (0,) * query.count("?")
         )
     ]
@@ -256,24 +259,24 @@ def test_queries_are_answered_from_indexes(
 
 
 def test_every_query_that_is_really_made_uses_an_index(
-    store: TelemetrySQLiteStore, reader: RunStore
+    file_store: TelemetryStore, file_reader: RunStore
 ) -> None:
     """The statements themselves, caught on their way."""
-    interleaved(store)
-    store.append([episodes(1, 3), events(1, ("run_started", b""))])
+    interleaved(file_store)
+    file_store.append([episodes(1, 3), events(1, ("run_started", b""))])
     made: set[str] = set()
-    connection = reader.connection()
+    connection = file_reader.connection()
     connection.set_exec_trace(lambda _cursor, sql, _bindings: made.add(sql) or True)
-    reader.steps(RUN, agent="a", last=1000)
-    reader.steps(RUN, agent="a", episode=1)
-    reader.steps(RUN, last=5)
-    reader.episodes(RUN)
-    reader.episodes(RUN, agent="agent")
-    reader.events(RUN, last=3)
-    reader.frames(RUN, episode=1)
-    reader.step_columns(RUN, 3, 7)
-    reader.run(RUN)
-    reader.agents(RUN)
+    file_reader.steps(RUN, agent="a", last=1000)
+    file_reader.steps(RUN, agent="a", episode=1)
+    file_reader.steps(RUN, last=5)
+    file_reader.episodes(RUN)
+    file_reader.episodes(RUN, agent="agent")
+    file_reader.events(RUN, last=3)
+    file_reader.frames(RUN, episode=1)
+    file_reader.step_columns(RUN, 3, 7)
+    file_reader.run(RUN)
+    file_reader.agents(RUN)
     connection.set_exec_trace(None)
     assert len(made) > 10
     for sql in made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
@@ -335,7 +336,6 @@ def test_a_batch_of_tokens_ends_before_it_is_too_large(lane: str) -> None:
 def test_a_batch_larger_than_the_lane_ends_where_the_lane_does(lane: str) -> None:
     with TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=4096) as reader:
         with TrajectoryWriter.attach(lane) as writer:
-            import threading
 
             def produce() -> None:
                 for n in range(40):
@@ -350,6 +350,41 @@ def test_a_batch_larger_than_the_lane_ends_where_the_lane_does(lane: str) -> Non
                     scores += [int(record["score"]) for record in batch]
             thread.join()
             assert scores == list(range(40))
+
+
+def test_a_record_may_be_released_by_one_thread_while_another_looks_at_it(lane: str) -> None:
+    turn = threading.Barrier(2, timeout=60)
+    records: list[lanekit.TrajectoryRecord] = []
+    seen: list[list[int] | None] = []
+
+    def look() -> None:
+        for number in range(300):
+            turn.wait()
+            try:
+                seen.append(records[number]["tokens"].tolist())
+            except lanekit.HandleClosed:
+                seen.append(None)
+
+    with TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=8192) as reader:
+        with TrajectoryWriter.attach(lane) as writer:
+            thread = threading.Thread(target=look)
+            thread.start()
+            for number in range(300):
+                assert writer.put({"tokens": [number] * 50, "score": 0.0})
+                record = reader.get(timeout=60)
+                assert record is not None
+                records.append(record)
+                turn.wait()
+                record.release()
+            thread.join()
+            assert reader.stats().depth_bytes == 0  # every room was given back
+    assert all(tokens in (None, [n] * 50) for n, tokens in enumerate(seen))
+    assert len(seen) == 300
+
+
+def test_a_record_comes_from_a_lane_and_from_nowhere_else() -> None:
+    with pytest.raises(TypeError, match="cannot create"):
+        lanekit.TrajectoryRecord()
 
 
 def test_padding_makes_dense_arrays(lane: str) -> None:

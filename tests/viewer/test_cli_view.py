@@ -19,7 +19,7 @@ from PyQt6.QtGui import QImage
 from writers import StartWriter
 
 from lanekit import FastLaneWriter
-from lanekit.viewer.png import encode_png
+from lanekit.fast.png import encode_png
 from lanekit.viewer.qt_platform import (
     COMMON_LIBRARIES,
     PLATFORM_LIBRARIES,

@@ -19,10 +19,10 @@ from stored_runs import (
     until,
 )
 
+from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController, RunStats
 from lanekit.viewer.live.credit_manager import INITIAL_CREDITS
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE
-from lanekit.viewer.live.rows import StepRow
 
 PATIENCE = 60_000
 

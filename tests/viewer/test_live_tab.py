@@ -18,12 +18,12 @@ from PyQt6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 from stored_runs import RUN, SLOW_TESTS, DaemonProcess, Sender, connect_to, running_daemon
 
+from lanekit.slow.display_rows import EpisodeBlock, StepRow
 from lanekit.viewer.appearance import appearance
 from lanekit.viewer.live import status
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController
 from lanekit.viewer.live.curve import colour_of
 from lanekit.viewer.live.history import RunHistory
-from lanekit.viewer.live.rows import EpisodeBlock, StepRow
 from lanekit.viewer.live.tab import MOST_CURVES, LiveTelemetryTab
 from lanekit.viewer.live.table_models import (
     EPISODE_ROWS,

@@ -17,6 +17,7 @@ from writers import StartWriter
 
 from lanekit.slow.local_daemon import somebody_listens
 from lanekit.viewer.fastlane.tab import FastLaneTab
+from lanekit.viewer.live.tab import LiveTelemetryTab
 from lanekit.viewer.replay.window import ReplayWindow
 from lanekit.viewer.window.main_window import MainWindow
 
@@ -200,6 +201,27 @@ def test_a_double_click_opens_the_picture_of_a_live_run_and_the_numbers_of_an_en
     wait(lambda: state(window, run_id) == "completed")
     click_run(window, qtbot, run_id, twice=True)
     assert [page.key.kind for page in window.tabs.pages] == ["picture", "numbers"]
+
+
+def test_the_window_can_open_on_one_run_with_its_numbers_below_its_picture(
+    desk: WindowDesk, run_id: str, wait: Wait
+) -> None:
+    desk.daemon.start()
+    desk.submit(run_id, pictures=True, total_steps=10**6, pause=0.02)
+    window = desk.open()
+    window.open_run(run_id)
+    (page,) = window.tabs.pages
+    assert page.key.title == run_id
+    picture, numbers = page.findChild(FastLaneTab), page.findChild(LiveTelemetryTab)
+    assert picture is not None
+    assert numbers is not None
+    wait(lambda: picture.shown is not None)
+    wait(lambda: numbers.steps.rowCount() > 0)
+    wait(lambda: [row.run_id for row in window.list.selected] == [run_id])
+    window.control("stop")
+    wait(lambda: state(window, run_id) == "completed")
+    window.tabs.close_all()
+    assert window.opening.controller.subscribed == frozenset()
 
 
 def test_each_agent_can_have_a_tab_of_its_own(desk: WindowDesk, wait: Wait) -> None:

@@ -21,11 +21,11 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "slow"))
 from recorded_runs import BEGIN, SECOND, Recording, filmed_steps, open_store, picture
 
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.replay.tape import EpisodeEntry, read_pixels
 from lanekit.slow.store.run_store import RunStore
 from lanekit.viewer.replay import loader
 from lanekit.viewer.replay import model as replay_model
 from lanekit.viewer.replay.episode_list import EpisodeList
-from lanekit.viewer.replay.tape import EpisodeEntry, read_pixels
 from lanekit.viewer.replay.window import ReplayWindow
 
 # Qt's platform without a screen has no window manager to tell sizes to.

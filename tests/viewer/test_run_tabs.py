@@ -181,6 +181,7 @@ def test_a_numbers_tab_is_followed_until_it_is_closed(tabs: RunTabs, opening: Pa
     [
         lambda: PageKey("picture", ("run & co",)),
         lambda: PageKey("numbers", ("r",), ALL_AGENTS),
+        lambda: PageKey("both", ("r",), ALL_AGENTS),
         lambda: PageKey("grid", ("a", "b")),
     ],
 )

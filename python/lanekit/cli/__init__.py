@@ -1,43 +1,22 @@
 """The `lanekit` command: one module per sub-command.
 
-Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``. ``HELP``
-is a phrase like argparse's own: it begins small, has no full stop, and fits in a line of `lanekit
---help`. Exit
-status 0 is success, 1 an answer of "no" or an error, 2 a misuse of the command line.
+Each module has ``NAME``, ``HELP``, ``configure(parser)`` and ``run(args) -> exit status``, and is
+loaded when its command is asked for. ``HELP`` is a phrase like argparse's own: it begins small, has
+no full stop, and fits in a line of `lanekit --help`. What else a help page shows is in
+:mod:`lanekit.cli.help_pages`, the exit statuses and what becomes of an exception in
+:mod:`lanekit.cli.endings`; docs/cli.md tells both to users.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
 
-from lanekit import LanekitError, __version__
-from lanekit.cli import (
-    clean,
-    control,
-    daemon,
-    demo,
-    doctor,
-    engine,
-    export,
-    gui,
-    ls,
-    proxy,
-    replay,
-    run,
-    runs,
-    serve,
-    show,
-    stress,
-    submit,
-    top,
-    view,
-    worker,
-    workers,
-)
+from lanekit.cli.endings import run_to_its_end
+from lanekit.cli.help_pages import CommandParser, overview
 
 
 class Command(Protocol):
@@ -53,42 +32,62 @@ class Command(Protocol):
         """Do it and return the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (
-    demo,
-    view,
-    gui,
-    ls,
-    top,
-    clean,
-    stress,
-    doctor,
-    serve,
-    engine,
-    daemon,
-    proxy,
-    run,
-    submit,
-    control,
-    runs,
-    show,
-    replay,
-    export,
-    workers,
-    worker,
-)
+GROUPS: dict[str, tuple[str, ...]] = {
+    "See it": ("demo", "view", "gui", "web", "replay"),
+    "Train": ("run", "workers", "worker", "serve", "engine"),
+    "What was recorded": ("runs", "show", "export"),
+    "The daemon and its runs": ("daemon", "certs", "submit", "control", "proxy"),
+    "This machine": ("doctor", "ls", "top", "clean", "stress", "completion"),
+}
+"""The commands, as `lanekit --help` shows them; each is its module's name."""
+
+COMMANDS: tuple[str, ...] = tuple(name for group in GROUPS.values() for name in group)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
-    parser = argparse.ArgumentParser(
+def load(name: str) -> Command:
+    """Return a command's module."""
+    return cast(Command, import_module(f"lanekit.cli.{name}"))
+
+
+class _Version(argparse.Action):
+    """Look the version up only when it is asked for: that takes its time."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from lanekit import __version__
+
+        parser.exit(message=f"lanekit {__version__}\n")
+
+
+def build_parser(names: Sequence[str] = COMMANDS) -> CommandParser:
+    """Return the parser of the whole command, or of some sub-commands only."""
+    loaded = {name: load(name) for name in names}
+    parser = CommandParser(
         prog="lanekit",
-        description="Move data between the processes of an RL run, and watch it.",
+        usage="lanekit [-h] [--version] COMMAND ...",
+        description=overview(
+            {
+                title: [(loaded[name].NAME, loaded[name].HELP) for name in group if name in loaded]
+                for title, group in GROUPS.items()
+            }
+        ),
+        epilog="`lanekit COMMAND --help` tells more of one. Exit statuses: 0 fine, 1 no or an\n"
+        "error, 2 misuse, 130 Ctrl-C. The documentation has them all: docs/cli.md.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"lanekit {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show program's version number and exit"
+    )
+    commands = parser.add_subparsers(
+        metavar="COMMAND",
+        required=True,
+        help=argparse.SUPPRESS,
+        prog="lanekit",
+        parser_class=CommandParser,
+    )
+    for command in loaded.values():
         sentence = f"{command.HELP[0].upper()}{command.HELP[1:]}."
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=sentence)
+        sub = commands.add_parser(command.NAME, description=sentence)
+        sub.add_examples(getattr(command, "EXAMPLES", ()))
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return parser
@@ -96,18 +95,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
-    args = build_parser().parse_args(arguments)
-    try:
-        status = int(args.run(args))
-        sys.stdout.flush()
-    except LanekitError as error:
-        print(f"lanekit: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader of our output (head, less) has left: not an error. Python flushes once more at
-        # exit and would complain, so let what is left go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status
+    if arguments is None:
+        arguments = sys.argv[1:]
+    # A known command needs its own module only; help and mistakes need all of them.
+    asked = [name for name in arguments[:1] if name in COMMANDS]
+    args = build_parser(asked or COMMANDS).parse_args(arguments)
+    return run_to_its_end(lambda: int(args.run(args)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,27 @@ if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient
 
 
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+def add_connection_arguments(
+    parser: argparse._ActionsContainer, default: str = "LANEKIT_DAEMON, else the usual socket"
+) -> None:
     """Declare --daemon and what a daemon on TCP asks for."""
     parser.add_argument(
-        "--daemon",
-        metavar="TARGET",
-        help="unix:/path or host:port (default: LANEKIT_DAEMON, else the usual socket)",
+        "--daemon", metavar="TARGET", help=f"unix:/path or host:port (default: {default})"
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the daemon's token")
-    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed its certificate")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TOKEN_FILE"),
+        help="the daemon's token (default: LANEKIT_TOKEN_FILE)",
+    )
+    parser.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TLS_CA"),
+        help="who signed its certificate (default: LANEKIT_TLS_CA)",
+    )
     parser.add_argument(
         "--insecure-loopback", action="store_true", help="no TLS; for a loopback address only"
     )
@@ -43,6 +56,11 @@ def connect(args: argparse.Namespace) -> DaemonClient:
         )
     except ValueError as error:
         raise TelemetryError(str(error)) from error
+
+
+def path_from(variable: str) -> Path | None:
+    """Return the path that an environment variable names, if it names one."""
+    return Path(text) if (text := os.environ.get(variable)) else None
 
 
 def missing_slow(error: ModuleNotFoundError) -> MissingExtra:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from lanekit.cli.cluster import add_cluster_argument, daemon_of
 from lanekit.cli.connection import add_connection_arguments, connect
 
 NAME = "control"
@@ -13,6 +14,7 @@ HELP = "ask a run's workers to pause, resume or stop; or cancel it"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    add_cluster_argument(parser)
     add_connection_arguments(parser)
     parser.add_argument("run_id", metavar="RUN", help="the run's id, as `lanekit runs` prints it")
     parser.add_argument("action", choices=("pause", "resume", "stop", "cancel"))
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.grace is not None and args.action != "cancel":
         print("lanekit control: --grace is for cancel", file=sys.stderr)
         return 2
-    with connect(args) as daemon:
+    with connect(args) if args.cluster is None else daemon_of(args) as daemon:
         if args.action == "cancel":
             from lanekit.slow.daemon.run_states import state_word
 
@@ -44,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
 
 def seconds(text: str) -> float:
     """Return a number of seconds, 0 or more."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be 0 or more seconds, got {text}")
+        raise argparse.ArgumentTypeError(f"must be 0 or more seconds, got {text!r}")
     return value

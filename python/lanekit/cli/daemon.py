@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from lanekit.cli.connection import missing_slow
+from lanekit.cli.connection import missing_slow, path_from
 
 NAME = "daemon"
 HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
@@ -15,21 +15,48 @@ HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--store", type=Path, metavar="PATH", help="the SQLite file of all events")
+    parser.add_argument(
+        "--store", metavar="PATH|URL", help="a SQLite file, or postgresql://USER@HOST/DATABASE"
+    )
     parser.add_argument(
         "--state",
         type=Path,
         metavar="DIR",
-        help="where workers' spools are kept (default: beside --store, or lanekit's state)",
+        help="where workers' spools are kept (default: beside a file --store, or lanekit's state)",
     )
     parser.add_argument("--socket", type=Path, metavar="PATH", help="the Unix socket to listen on")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="listen on TCP too; needs TLS and --token-file"
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="every call must bring this file's token"
+        "--web",
+        metavar="[HOST:]PORT",
+        help="serve the browser's page too; TLS is needed beyond loopback",
+    )
+    parser.add_argument(
+        "--tls-cert",
+        type=Path,
+        metavar="FILE",
+        help="certificate chain, PEM (default: LANEKIT_TLS_CERT); `lanekit certs` makes one",
+    )
+    parser.add_argument(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help="its private key, PEM (default: LANEKIT_TLS_KEY)",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        default=path_from("LANEKIT_TOKEN_FILE"),
+        help="every call must bring this file's token (default: LANEKIT_TOKEN_FILE)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=Path,
+        metavar="FILE",
+        help="further tokens, a line each: NAME TOKEN; each is for the runs NAME.* only",
     )
     parser.add_argument(
         "--insecure-loopback",
@@ -48,9 +75,16 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; the status is 2 for options that do not go together."""
     try:
         from lanekit.slow.daemon.server import DaemonOptions, serve
+        from lanekit.slow.store.address import parse_store
     except ModuleNotFoundError as error:
         raise missing_slow(error) from None
-    from lanekit.slow.endpoint import default_socket, default_store, parse_target, state_directory
+    from lanekit.slow.endpoint import (
+        default_socket,
+        default_store,
+        is_loopback,
+        parse_target,
+        state_directory,
+    )
 
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
@@ -65,15 +99,23 @@ def run(args: argparse.Namespace) -> int:
             socket = Path(target.path)
         else:
             socket = Path(parse_target(f"unix:{args.socket}").path)
-        state = args.state or (args.store.absolute().parent if args.store else state_directory())
+        store = parse_store(args.store or default_store())
+        state = args.state or state_directory()
+        if isinstance(store, Path):
+            store = store.absolute()
+            state = args.state or (store.parent if args.store else state)
+        over_tls = args.listen is not None and not args.insecure_loopback
+        over_tls = over_tls or (args.web is not None and not is_loopback(host_of(args.web)))
         options = DaemonOptions(
-            store=(args.store or default_store()).absolute(),
+            store=store,
             state=state.absolute(),
             socket=socket,
             listen=args.listen,
+            web=args.web,
             token_file=args.token_file,
-            tls_cert=args.tls_cert,
-            tls_key=args.tls_key,
+            tokens_file=args.tokens,
+            tls_cert=args.tls_cert or (path_from("LANEKIT_TLS_CERT") if over_tls else None),
+            tls_key=args.tls_key or (path_from("LANEKIT_TLS_KEY") if over_tls else None),
             insecure_loopback=args.insecure_loopback,
             durability=args.durability,
         )
@@ -82,9 +124,19 @@ def run(args: argparse.Namespace) -> int:
         print(f"lanekit daemon: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"lanekit daemon: {error}", file=sys.stderr)
+        print(
+            f"lanekit daemon: {error.filename or 'the state'} can not be used: "
+            f"{error.strerror or error}; --state DIR, --store FILE and --socket PATH name other "
+            "places",
+            file=sys.stderr,
+        )
         return 1
     return 0
+
+
+def host_of(address: str) -> str:
+    """Return the host of ``[HOST:]PORT``; this machine's own where none is named."""
+    return address.rpartition(":")[0] or "127.0.0.1"
 
 
 def announce(addresses: list[str]) -> None:

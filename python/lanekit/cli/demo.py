@@ -1,114 +1,120 @@
-"""``lanekit demo``: train a cart-pole in one process and watch it learn in another."""
+"""``lanekit demo``: an agent learns while you watch, and its run is kept to be replayed."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
+import time
 from contextlib import suppress
 
-from lanekit import (
-    LanekitError,
-    SegmentExists,
-    SegmentNotFound,
-    inspect_segment,
-    reclaim_segment,
-    segment_name,
-)
+from lanekit.cli.columns import Colour, Paint, columns
+from lanekit.cli.demo_faces import FACES, choose_face
+from lanekit.cli.demo_runs import DemoRun, start_run
 from lanekit.cli.view import non_empty, positive
-from lanekit.demo.train import parse_seed
+from lanekit.demo.worker import CART_POLE, check_environment
 from lanekit.viewer.terminal.quit_signals import QuitSignals
-from lanekit.viewer.terminal.watching import Outcome, follow
 
 NAME = "demo"
-HELP = "train a cart-pole and watch it learn, here in the terminal"
-
-RUN_ID = "demo"
-"""What the run is called, if nobody else is called so."""
+HELP = "watch an agent learn: live pictures, curves, a run to replay"
+EXAMPLES = (
+    ("lanekit demo", "a PPO learns to balance a pole; nothing else is needed"),
+    ("lanekit demo --env Acrobot-v1", "any Gymnasium environment (lanekit[rl])"),
+    ("lanekit demo --view terminal", "here, although there is a screen"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.add_argument(
+        "--env",
+        type=non_empty,
+        default=CART_POLE,
+        metavar="ID",
+        help="a Gymnasium environment to learn in (default: a cart-pole of lanekit's own)",
+    )
+    parser.add_argument("--seed", type=_seed, default=0, help="equal seeds learn equally")
     parser.add_argument("--seconds", type=positive, help="stop after this long")
-    parser.add_argument("--seed", type=parse_seed, default=0, help="equal seeds learn equally")
-    parser.add_argument("--run-id", type=non_empty, help="publish as this run, not as " + RUN_ID)
+    parser.add_argument("--run-id", type=non_empty, metavar="ID", help="the run's id; default: new")
+    parser.add_argument(
+        "--view",
+        choices=[face.name for face in FACES],
+        help="where to show it (default: the first of these that works here)",
+    )
+    parser.add_argument(
+        "--no-record", action="store_true", help="without a daemon; nothing is kept of the run"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo; the status is 1 if the training process ended before it was asked to."""
-    run_id = args.run_id or _free_run_id()
-    with QuitSignals() as signals, tempfile.TemporaryFile("w+", errors="replace") as complaints:
-        child = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "lanekit.demo.train",
-                f"--run-id={run_id}",
-                f"--seed={args.seed}",
-                f"--parent={os.getpid()}",
-                "--wait-for-viewer=5",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=complaints,
-            process_group=0,  # Ctrl-C is for the viewer, which then ends the training
-        )
-        try:
-            outcome = follow(
-                run_id,
-                seconds=args.seconds,
-                wait_for_writer=None,  # it comes, or the training process ends
-                alive=lambda: child.poll() is None and not signals.quit,
-            )
-            failure = child.poll()
-        finally:
-            _stop(child, run_id)
-        if failure is None:
-            with suppress(OSError):  # the terminal may have been closed
-                print(_summary(run_id, outcome), flush=True)
-            return 0
-        complaints.seek(0)
-        tail = "".join(complaints.readlines()[-20:])
-    print(f"lanekit demo: the training process ended with status {failure}", file=sys.stderr)
-    print(tail, end="", file=sys.stderr)
-    return 1
+    """Run the demo; the status is 1 if the training ended before it was asked to."""
+    check_environment(args.env)
+    face, remarks = choose_face(args.view)
+    with QuitSignals() as signals, start_run(args) as training:
+        for remark in [*training.remarks, *remarks]:
+            _say(remark)
+        _say(_introduction(args, training, face.name))
+        end = None if args.seconds is None else time.monotonic() + args.seconds
+        if not signals.quit:
+            face.show(training, args.seconds, lambda: signals.quit)
+        # A window may outlast the training: it is told how that ended all the same.
+        early = not training.alive()
+        if early and end is not None and time.monotonic() >= end:
+            early = False
+        _farewell_begins(training)
+    if early:
+        print(f"lanekit demo: {training.failure()}", file=sys.stderr)
+        return 1
+    with suppress(OSError):  # the terminal may have been closed
+        print(_summary(args, training), flush=True)
+    return 0
 
 
-def _free_run_id() -> str:
-    """Return the usual run id, or one of our own if another process publishes under that."""
-    try:
-        other = inspect_segment(segment_name("frame", RUN_ID))
-    except SegmentNotFound:
-        return RUN_ID
-    except LanekitError as problem:
-        reason = str(problem)
+def _introduction(args: argparse.Namespace, training: DemoRun, where: str) -> str:
+    what = "to balance a pole" if args.env == CART_POLE else f"to play {args.env}"
+    rows = [["run", training.run_id], ["shown in", f"the {where}"]]
+    if training.recorded_in:
+        rows.append(["recorded in", training.recorded_in])
+    lines = [f"a PPO learns {what}; Ctrl-C ends it and cleans up", *columns(rows)]
+    return "\n  ".join(lines)
+
+
+def _farewell_begins(training: DemoRun) -> None:
+    if training.recorded_in:
+        _say("ending the run and storing the rest of it ...")
+
+
+def _summary(args: argparse.Namespace, training: DemoRun) -> str:
+    """Say what there was, and what to do with it."""
+    paint = Paint()
+    env = "" if args.env == CART_POLE else f" --env {args.env}"
+    rows = [[command, paint(f"# {why}", Colour.DIM)] for command, why in _ideas(training, env)]
+    return "\n".join([training.summary(), "try next:", *(f"  {line}" for line in columns(rows))])
+
+
+def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
+    ideas = []
+    if training.recorded_in:
+        ideas += [
+            (f"lanekit replay {training.run_id}", "the same pictures again; it says how to watch"),
+            (f"lanekit show {training.run_id}", "its numbers; `lanekit runs` lists all runs"),
+            ("lanekit run --worker demo", "train at full speed, with progress and a result"),
+        ]
     else:
-        if other.orphan:
-            return RUN_ID
-        reason = f"process {other.owner_pid} publishes run {RUN_ID!r}"
-    run_id = f"{RUN_ID}-{os.getpid()}"
-    print(f"lanekit demo: {reason}; this is run {run_id!r}", file=sys.stderr)
-    return run_id
+        ideas.append(
+            ("pip install 'lanekit[slow,rl,viewer]'", "records runs, shows them in a window")
+        )
+    if env == "":
+        ideas.append(("lanekit demo --env Acrobot-v1", "another environment"))
+    ideas.append(("lanekit workers", "your own framework: what is installed, and how to get it"))
+    return ideas
 
 
-def _stop(child: subprocess.Popen[bytes], run_id: str) -> None:
-    child.terminate()
-    try:
-        child.wait(timeout=3.0)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-    # A process that was killed could not tidy up. Most often there is nothing left to remove; if
-    # the run turns out to be somebody else's, it stays.
-    with suppress(SegmentNotFound, SegmentExists):
-        reclaim_segment(segment_name("frame", run_id))
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number and not negative, got {text}")
+    return int(text)
 
 
-def _summary(run_id: str, outcome: Outcome) -> str:
-    best = outcome.metadata.get("best", 0)
-    return (
-        f"run {run_id!r}: {outcome.frames_shown:,} frames shown, best return {best:g} of 500\n"
-        "next: `lanekit ls` lists live runs, `lanekit view RUN` shows one from another terminal"
-    )
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(f"lanekit demo: {text}", file=sys.stderr, flush=True)

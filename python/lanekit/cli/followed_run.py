@@ -6,13 +6,14 @@ import math
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
 from lanekit.cli.progress_bar import Reading
 from lanekit.errors import DaemonUnavailable
 from lanekit.slow.daemon.spools import look
-from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.log_tail import last_lines
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.records import RunRecord, WorkerRecord, decode_object
@@ -25,11 +26,34 @@ _RATE_SECONDS = 10.0
 _SETTLE_SECONDS = 30.0
 
 
+class AskedDaemon(Protocol):
+    """What of a daemon's client following a run takes."""
+
+    def run(self, run_id: str) -> pb.Run:
+        """Return the run as it is now."""
+
+    def control_run(self, run_id: str, action: str) -> tuple[int, int]:
+        """Ask its workers to pause, resume or stop."""
+
+    def cancel_run(self, run_id: str, *, grace: float | None = None) -> pb.Run:
+        """End its workers."""
+
+    def stream_episodes(
+        self, run_id: str, *, cursor: int = 0, history_only: bool = False
+    ) -> Iterator[pb.StreamRunEpisodesResponse]:
+        """Yield its episodes from a cursor on."""
+
+    def stream_events(
+        self, run_id: str, *, cursor: int = 0, history_only: bool = False
+    ) -> Iterator[pb.StreamRunEventsResponse]:
+        """Yield its log events from a cursor on."""
+
+
 class FollowedRun:
     """Asks the daemon how a run is, and keeps what people want to know."""
 
     def __init__(
-        self, client: DaemonClient, run: pb.Run, *, total: int | None, one_agent: bool
+        self, client: AskedDaemon, run: pb.Run, *, total: int | None, one_agent: bool
     ) -> None:
         """Follow a run of `total` steps; what several agents do at once is stored as several."""
         self.record = RunRecord.from_message(run)

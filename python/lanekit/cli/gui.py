@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from lanekit.cli.connection import add_connection_arguments, connect, missing_slow
-from lanekit.cli.view import positive
+from lanekit.cli.view import non_empty, positive
 from lanekit.viewer.qt_platform import obstacle_to_windows
 
 NAME = "gui"
@@ -17,6 +17,9 @@ HELP = "open the main window: all runs, live pictures, numbers, control"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.add_argument(
+        "run_id", metavar="RUN", type=non_empty, nargs="?", help="open with this run in front"
+    )
     add_connection_arguments(parser)
     parser.add_argument(
         "--store",
@@ -52,4 +55,4 @@ def run(args: argparse.Namespace) -> int:
         token_file=args.token_file,
         store=args.store,
     )
-    return show_main_window(access, seconds=args.seconds)
+    return show_main_window(access, run_id=args.run_id, seconds=args.seconds)

@@ -51,9 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _speed(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0.01 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"must be from 0.01 to 1000, got {text}")
+        raise argparse.ArgumentTypeError(f"must be from 0.01 to 1000, got {text!r}")
     return value
 
 

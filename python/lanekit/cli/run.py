@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import signal
@@ -14,6 +15,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from lanekit.cli.cluster import add_placing_arguments, place
 from lanekit.cli.columns import columns
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.ls import printable
@@ -26,7 +28,7 @@ from lanekit.worker import InstalledWorker, find_worker
 from lanekit.worker.submission import BadOptions, config_document, environment_to_send
 
 if TYPE_CHECKING:
-    from lanekit.cli.followed_run import FollowedRun
+    from lanekit.cli.followed_run import AskedDaemon, FollowedRun
     from lanekit.slow.daemon_client import DaemonClient
 
 NAME = "run"
@@ -55,12 +57,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detach", action="store_true", help="print the run's id and leave it to the daemon"
     )
+    add_placing_arguments(parser)
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train; the status is 1 if the run failed, 2 for a misuse, 130 after Ctrl-C."""
     worker = find_worker(args.worker)
+    if args.cluster is not None:
+        return _run_on_cluster(args, worker)
     with connect(args) as daemon:
         try:
             submission, total = _submission(args, worker, daemon)
@@ -80,6 +85,48 @@ def run(args: argparse.Namespace) -> int:
             one_agent = worker.capabilities.max_agents == 1
             followed = FollowedRun(daemon, submitted, total=total, one_agent=one_agent)
             return _follow(daemon, followed, interruptions)
+
+
+def _run_on_cluster(args: argparse.Namespace, worker: InstalledWorker) -> int:
+    """Train on a node of a cluster, under the care of that node's daemon."""
+    from lanekit.slow.batches import new_run_id
+
+    if args.daemon is not None:
+        print("lanekit run: --cluster and --daemon are two places; name one", file=sys.stderr)
+        return 2
+    environment: dict[str, str] = {}
+    try:
+        config = configuration(worker, args, new_run_id(worker.name))
+        document = json.loads(config_document(worker, config))
+        _add_pictures(args, environment)
+    except (BadOptions, InvalidEvent) as error:
+        print(f"lanekit run: {error}", file=sys.stderr)
+        return 2
+    placed = place(args, worker.name, document, environment)
+    print(placed.run_id, flush=True)
+    there = "" if placed.daemon.startswith("unix:") else f" --daemon {placed.daemon}"
+    name = f"--cluster ray{':' * bool(args.cluster)}{args.cluster}"
+    rows = [
+        ["node", str(placed.node)],
+        ["watch", f"lanekit view{there} {placed.run_id}{'' if there else '   (on that node)'}"],
+        ["list", f"lanekit runs {name}"],
+        ["control", f"lanekit control {name} {placed.run_id} stop"],
+    ]
+    print("\n".join(f"  {line}" for line in columns(rows)), file=sys.stderr, flush=True)
+    if args.detach:
+        return 0
+    from lanekit.cli.followed_run import FollowedRun
+    from lanekit.integrations.ray import RemoteDaemon
+
+    total = getattr(config, "total_steps", None)
+    with _noted_interruptions() as interruptions, RemoteDaemon(placed) as daemon:
+        followed = FollowedRun(
+            daemon,
+            daemon.run(placed.run_id),
+            total=total if isinstance(total, int) and total > 0 else None,
+            one_agent=worker.capabilities.max_agents == 1,
+        )
+        return _follow(daemon, followed, interruptions, every=1.0)
 
 
 def _submission(
@@ -104,6 +151,12 @@ def _submission(
 def _environment(args: argparse.Namespace, daemon: DaemonClient) -> dict[str, str]:
     """Return the worker's environment: ours, if the daemon is, and what shall be shown."""
     environment = environment_to_send() if daemon.target.is_unix else {}
+    _add_pictures(args, environment)
+    return environment
+
+
+def _add_pictures(args: argparse.Namespace, environment: dict[str, str]) -> None:
+    """Say in the worker's environment what shall be shown."""
     given = {
         field: value
         for field, value in (
@@ -118,7 +171,6 @@ def _environment(args: argparse.Namespace, daemon: DaemonClient) -> dict[str, st
         apply_fastlane_environment(environment, **vars(wanted))
     except ValueError as error:
         raise BadOptions(str(error)) from error
-    return environment
 
 
 def _start_daemon_if_absent(args: argparse.Namespace, daemon: DaemonClient) -> None:
@@ -155,7 +207,12 @@ def _connection_options(args: argparse.Namespace) -> str:
     return "".join(texts) + (" --insecure-loopback" if args.insecure_loopback else "")
 
 
-def _follow(daemon: DaemonClient, followed: FollowedRun, interruptions: list[int]) -> int:
+def _follow(
+    daemon: AskedDaemon,
+    followed: FollowedRun,
+    interruptions: list[int],
+    every: float = _LOOK_EVERY,
+) -> int:
     """Show the run until it is over; an interruption stops it, a second one ends it by force."""
     from lanekit.cli.followed_run import NO_DAEMON
 
@@ -180,7 +237,7 @@ def _follow(daemon: DaemonClient, followed: FollowedRun, interruptions: list[int
                 bar.say(f"{error}; the run goes on")
                 return 128 + interruptions[0]
         else:
-            time.sleep(_LOOK_EVERY)
+            time.sleep(every)
     bar.leave()
     print(_summary(followed), flush=True)
     if followed.state in ("failed", "lost"):
@@ -191,7 +248,7 @@ def _follow(daemon: DaemonClient, followed: FollowedRun, interruptions: list[int
     return 0 if followed.state in ("completed", "stopped") else 1
 
 
-def _end(daemon: DaemonClient, run_id: str, bar: ProgressBar, *, by_force: bool) -> None:
+def _end(daemon: AskedDaemon, run_id: str, bar: ProgressBar, *, by_force: bool) -> None:
     try:
         if by_force:
             bar.say(f"ending {run_id} by force")

@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
+from lanekit.cli.cluster import add_cluster_argument, print_runs
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.ls import printable
@@ -42,11 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--archive", metavar="RUN", help="hide a run from this list; its data stays"
     )
     change.add_argument("--unarchive", metavar="RUN", help="show it again")
+    add_cluster_argument(parser)
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table, or JSON; or archive a run."""
+    if args.cluster is not None:
+        return print_runs(args)
     if args.archive or args.unarchive:
         return _archive(args, args.archive or args.unarchive, archived=bool(args.archive))
     with open_store(args) as store:
@@ -60,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             print(
                 f"no runs here but {hidden} archived; `lanekit runs --all` lists them"
                 if hidden
-                else "no runs yet; `lanekit submit` starts one, `lanekit proxy` records one"
+                else "no runs yet; `lanekit demo` records one, `lanekit run --worker NAME` trains"
             )
     return 0
 

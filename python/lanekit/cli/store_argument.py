@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def add_store_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--store``."""
     parser.add_argument(
-        "--store", metavar="PATH", help="read this store, not the daemon's usual one"
+        "--store",
+        metavar="PATH|URL",
+        help="read this file or postgresql:// database, not the daemon's usual store",
     )
 
 
@@ -41,7 +43,7 @@ def find_run(store: RunStore, run_id: str) -> RunRecord:
 
 def _not_found(run_id: str, known: list[str], path: str) -> str:
     if not known:
-        return f"no run {run_id!r}: {path} holds no runs yet; `lanekit submit` starts one"
+        return f"no run {run_id!r}: {path} holds no runs yet; `lanekit demo` records one"
     containing = [name for name in known if run_id and run_id.lower() in name.lower()]
     close = difflib.get_close_matches(run_id, known, n=3, cutoff=0.6)
     near = list(dict.fromkeys(containing[:3] + close))[:3]

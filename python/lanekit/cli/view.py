@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from lanekit.cli.remote_view import add_remote_arguments, remote_run, remote_snapshot
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
 from lanekit.viewer.qt_platform import obstacle_to_windows
@@ -46,9 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where the window saves screenshots and films (default: here)",
     )
     parser.add_argument(
-        "--fps", type=positive, default=30.0, help="most frames per second in the terminal"
+        "--fps",
+        type=positive,
+        default=30.0,
+        help="most frames per second, in the terminal or from a daemon (default: 30)",
     )
     parser.add_argument("--seconds", type=positive, help="stop after this long")
+    add_remote_arguments(parser)
 
 
 def non_empty(text: str) -> str:
@@ -60,17 +65,28 @@ def non_empty(text: str) -> str:
 
 def positive(text: str) -> float:
     """Return the number that ``text`` holds, if it is finite and above zero."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
     return value
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the run until the user quits; the status is 1 if it never appeared."""
-    run_id = args.run_id or the_live_run()
-    if run_id is None:
-        return 1
+    if args.daemon is None:
+        run_id = args.run_id or the_live_run()
+        return 1 if run_id is None else show(run_id, args)
+    if args.snapshot is not None:
+        return remote_snapshot(args)
+    with remote_run(args) as run_id:
+        return show(run_id, args)
+
+
+def show(run_id: str, args: argparse.Namespace) -> int:
+    """Show a run of this machine's."""
     if args.snapshot is not None:
         return snapshot(run_id, args.snapshot, args.wait)
     if not args.terminal:

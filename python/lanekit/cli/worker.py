@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from lanekit.cli.connection import missing_slow
 from lanekit.cli.ls import printable
 from lanekit.cli.quantities import json_document
 from lanekit.cli.submit import assignment
+from lanekit.cli.view import positive
 from lanekit.worker.discovery import find_worker
 from lanekit.worker.scaffold import write_package
 
@@ -105,11 +105,3 @@ def setting(text: str) -> tuple[str, Any]:
         return name, json.loads(value, parse_constant=str)
     except ValueError:
         return name, value
-
-
-def positive(text: str) -> float:
-    """Return a number of seconds, more than none."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be more than 0 seconds, got {text}")
-    return value

@@ -77,6 +77,11 @@ def advance(states: States, force: NDArray[np.float64]) -> States:
     )
 
 
+def force_of(actions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return full force to the right for action 1, to the left for action 0."""
+    return np.where(actions == 1, MOTOR_FORCE, -MOTOR_FORCE)
+
+
 def failed(states: States) -> NDArray[np.bool_]:
     """Say of each state whether the cart left the track or the pole leans too far."""
     off_track: NDArray[np.bool_] = np.abs(states[:, 0]) > X_LIMIT

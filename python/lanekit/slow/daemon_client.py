@@ -13,9 +13,12 @@ import grpc
 
 from lanekit import errors
 from lanekit.slow.endpoint import default_socket, open_channel, parse_target, token_metadata
+from lanekit.slow.frame_messages import read_lane
+from lanekit.slow.frame_stream import FrameStream
 from lanekit.slow.limits import CANCEL_GRACE, MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from lanekit.slow.watched_frames import DEFAULT_RATE, LaneInfo, Recipe
 
 START_PATIENCE = 5.0
 """Seconds for a daemon of this machine to begin to listen: it may just have been started."""
@@ -146,6 +149,39 @@ class DaemonClient:
         request = pb.StreamRunEventsRequest(run_id=run_id, cursor=cursor, history_only=history_only)
         return self._stream(self._stub.StreamRunEvents, request)
 
+    def list_lanes(self, run_id: str = "") -> list[LaneInfo]:
+        """Return what can be watched on the daemon's machine: of a run, or of every run."""
+        request = pb.ListLanesRequest(run_id=run_id)
+        answer: pb.ListLanesResponse = self._ask(self._stub.ListLanes, request)
+        return [read_lane(lane) for lane in answer.lanes]
+
+    def watch_frames(
+        self,
+        run_id: str,
+        lane: str = "",
+        *,
+        rate: float = DEFAULT_RATE,
+        recipe: Recipe | None = None,
+    ) -> FrameStream:
+        """Watch a run's lane on the daemon's machine, whether or not it is there yet.
+
+        `rate` is the most frames per second; `recipe` says how large and in which encoding.
+        """
+        return FrameStream(
+            self._stub.WatchFrames,
+            self._metadata,
+            run_id,
+            lane,
+            rate,
+            recipe or Recipe(),
+            self._fail,
+        )
+
+    def open_web(self, port: int = 0) -> pb.OpenWebResponse:
+        """Have the daemon serve the browser's page on its machine's loopback, and say where."""
+        answer: pb.OpenWebResponse = self._ask(self._stub.OpenWeb, pb.OpenWebRequest(port=port))
+        return answer
+
     def close(self) -> None:
         """End the connection."""
         self._channel.close()
@@ -195,7 +231,9 @@ class DaemonClient:
         code: grpc.StatusCode = error.code()
         details = error.details() or code.name
         if code is grpc.StatusCode.NOT_FOUND:
-            raise errors.RunNotFound(details) from error
+            raise errors.RunNotFound(
+                f"{details}; `lanekit runs --all` lists what there is"
+            ) from error
         if code is grpc.StatusCode.ALREADY_EXISTS:
             raise errors.RunExists(details) from error
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -122,13 +122,18 @@ def read_token(path: str | os.PathLike[str]) -> str:
             f"token file {path} can be read by others (mode {mode:03o}): chmod 600 {path}, or "
             f"make a new one: (umask 077; openssl rand -hex 32 > {path})"
         )
+    make_one = f"(umask 077; openssl rand -hex 32 > {path})"
+    check_token(token, f"token file {path}", make_one)
+    return token.decode("ascii")
+
+
+def check_token(token: bytes, where: str, make_one: str = "openssl rand -hex 32") -> None:
+    """Raise TelemetryError for a token that is too short, or can not travel in a header."""
     if len(token) < MIN_TOKEN_CHARACTERS or any(not 33 <= byte <= 126 for byte in token):
         raise TelemetryError(
-            f"token file {path} must hold one token of at least {MIN_TOKEN_CHARACTERS} printable "
-            f"ASCII characters without spaces, found {len(token)} bytes; make one: "
-            f"(umask 077; openssl rand -hex 32 > {path})"
+            f"{where} must hold one token of at least {MIN_TOKEN_CHARACTERS} printable "
+            f"ASCII characters without spaces, found {len(token)} bytes; make one: {make_one}"
         )
-    return token.decode("ascii")
 
 
 def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:

@@ -24,7 +24,9 @@ _json_values = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def check_size(text: str, where: str) -> None:
-    """Refuse a name that is too long, or that is not Unicode."""
+    """Refuse a name that is too long, that is not Unicode, or that no database could hold."""
+    if "\0" in text:
+        raise InvalidEvent(f"{where} must not have control characters; got '\\x00' in it")
     if text.isascii() and len(text) <= MAX_NAME_BYTES:
         return
     try:

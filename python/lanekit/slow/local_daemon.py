@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from lanekit.slow.daemon_client import START_PATIENCE
 from lanekit.slow.endpoint import default_store, state_directory
 from lanekit.slow.log_tail import last_lines
 
+STOP_SECONDS = 15.0
+"""How long a daemon may take to end: it commits what it has received."""
 START_SECONDS = 60.0
 """How long a daemon may take to listen: it may have a long log to recover."""
 _PAUSE = 0.05
@@ -33,11 +38,27 @@ class StartedDaemon:
     pid: int
     log: Path
 
+    def stop(self) -> bool:
+        """End it, for the process that started it; False if it had to be killed."""
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGTERM)
+            give_up_at = time.monotonic() + STOP_SECONDS
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                if time.monotonic() > give_up_at:
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
+                    return False
+                time.sleep(_PAUSE)
+        return True
 
-def start_if_absent(socket_path: str, token_file: Path | None = None) -> StartedDaemon | None:
+
+def start_if_absent(
+    socket_path: str, token_file: Path | None = None, options: Sequence[str] = ()
+) -> StartedDaemon | None:
     """See to it that a daemon listens at a Unix socket, on the usual store.
 
-    It outlives its starter. Returns None if one was there, or if somebody else was quicker.
+    It outlives its starter. `options` are more arguments of ``lanekit daemon``. Returns None if
+    one was there, or if somebody else was quicker.
     """
     if somebody_listens(socket_path):
         return None
@@ -49,7 +70,7 @@ def start_if_absent(socket_path: str, token_file: Path | None = None) -> Started
             fcntl.flock(turn, fcntl.LOCK_EX)
             if somebody_listens(socket_path):
                 return None
-            return _start(socket_path, state, token_file)
+            return _start(socket_path, state, token_file, options)
     except OSError as error:
         raise TelemetryError(f"no daemon runs, and none can be started: {error}") from error
 
@@ -67,9 +88,13 @@ def somebody_listens(socket_path: str) -> bool:
     return True
 
 
-def _start(socket_path: str, state: Path, token_file: Path | None) -> StartedDaemon | None:
+def _start(
+    socket_path: str, state: Path, token_file: Path | None, options: Sequence[str]
+) -> StartedDaemon | None:
     command = [sys.executable, "-P", "-m", "lanekit", "daemon", "--socket", socket_path]
-    command += ["--store", str(default_store().absolute()), "--state", str(state)]
+    command += ["--state", str(state), *options]
+    if "--store" not in options:
+        command += ["--store", str(default_store().absolute())]
     if token_file is not None:
         command += ["--token-file", str(token_file.absolute())]
     log = state / "daemon.log"

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import NoReturn, Self
 
-import numpy as np
-
 from lanekit import errors
 from lanekit._core import (
     CData,
+    address_of,
     check,
+    copy_records,
     fail,
     ffi,
     finalize_at_exit,
@@ -44,24 +44,6 @@ _SLICE_NS = 50_000_000
 _AT_ONCE = 32
 # After how many seconds of a standstill of our own making to say so.
 _STANDSTILL = 5.0
-
-_C_RECORD = np.dtype(
-    [
-        ("metadata", np.uint64),
-        ("metadata_size", np.uint64),
-        ("ticket", np.uint64),
-        ("ring", np.uint32),
-        ("pid", np.uint32),
-        ("session", np.uint64),
-        ("number", np.uint64),
-        ("timestamp_ns", np.uint64),
-        ("size", np.uint64),
-    ]
-)
-_C_ARRAY = np.dtype([("data", np.uint64), ("rows", np.uint64)])
-
-# A record that was taken, but not handed out yet.
-_Raw = tuple[tuple[int, ...], list[tuple[int, int]]]
 
 
 def _end(handle: CData) -> None:
@@ -102,10 +84,14 @@ class TrajectoryReader:
         self._record_bytes: int = config.record_max
         self._c_records = ffi.new("struct lk_traj_record[]", _AT_ONCE)
         self._c_arrays = ffi.new("struct lk_traj_array[]", _AT_ONCE * len(schema))
-        self._records = np.frombuffer(memoryview(ffi.buffer(self._c_records)), _C_RECORD)
-        self._arrays = np.frombuffer(memoryview(ffi.buffer(self._c_arrays)), _C_ARRAY)
+        self._addresses = (
+            address_of(handle),
+            address_of(self._c_records),
+            address_of(self._c_arrays),
+        )
         self._spoiled = ffi.new("uint32_t *")
-        self._raw: deque[_Raw] = deque()
+        self._taken: deque[TrajectoryRecord] = deque()
+        """Taken from the core, but not handed out yet."""
         self._keeper = RingKeeper(handle, self._what)
         self._warned = False
         self._finalizer = finalize_at_exit(self, _end, handle)
@@ -191,10 +177,10 @@ class TrajectoryReader:
 
     def try_get(self) -> TrajectoryRecord | None:
         """Take the next record if there is one now."""
-        raw = self._raw
-        if not raw and not self._take():
+        taken = self._taken
+        if not taken and not self._take():
             return None
-        return self._hand_out(raw.popleft())
+        return taken.popleft()._hand_out()
 
     def get(self, timeout: float | None = None) -> TrajectoryRecord | None:
         """Take the next record, from all producers in turn; None if `timeout` passed first.
@@ -234,7 +220,7 @@ class TrajectoryReader:
         limit = int(n if n is not None else tokens or 0)
         if limit < 1:
             raise ValueError(f"a batch has at least one record or token, not {limit}")
-        taken: list[_Raw] = []
+        taken: list[TrajectoryRecord] = []
         remaining = seconds_to_ns(timeout)
         deadline = None if remaining is None else time.monotonic_ns() + remaining
         try:
@@ -246,9 +232,9 @@ class TrajectoryReader:
                     break
         except BaseException:
             # Taken, but in nobody's hands: the next call begins with them.
-            self._raw.extendleft(reversed(taken))
+            self._taken.extendleft(reversed(taken))
             raise
-        return TrajectoryBatch(self._schema, [self._hand_out(raw) for raw in taken])
+        return TrajectoryBatch(self._schema, [record._hand_out() for record in taken])
 
     def __iter__(self) -> Iterator[TrajectoryRecord]:
         """Yield records as they come; each is released when the next one is asked for."""
@@ -306,13 +292,13 @@ class TrajectoryReader:
         The producers go on until their rings are full. What was not released comes again.
         """
         if self._finalizer.detach() is not None:
-            self._raw.clear()
+            self._taken.clear()
             lib.lk_traj_reader_leave(self._handle)
 
     def close(self) -> None:
         """End the lane: producers are told. Arrays of records stay valid. Twice is allowed."""
         self._finalizer()
-        self._raw.clear()
+        self._taken.clear()
 
     @property
     def closed(self) -> bool:
@@ -347,27 +333,23 @@ class TrajectoryReader:
             if count < 0:
                 self._fail(count)
             return False
-        width = len(self._schema)
-        records = self._records[:count].tolist()
-        arrays = self._arrays[: count * width].tolist()
-        self._raw.extend(
-            (record, arrays[i * width : (i + 1) * width]) for i, record in enumerate(records)
+        self._taken.extend(
+            copy_records(
+                TrajectoryRecord, self._keeper, self._schema.places, *self._addresses, count
+            )
         )
         return True
 
-    def _hand_out(self, raw: _Raw) -> TrajectoryRecord:
-        return TrajectoryRecord(self._keeper, self._schema, *raw)
-
-    def _fill_batch(self, taken: list[_Raw], limit: int, counted: int | None) -> bool:
+    def _fill_batch(self, taken: list[TrajectoryRecord], limit: int, counted: int | None) -> bool:
         """Move what is there into the batch; True when it is full."""
-        so_far = len(taken) if counted is None else sum(_rows(raw, counted) for raw in taken)
+        so_far = len(taken) if counted is None else sum(_rows(record, counted) for record in taken)
         while so_far < limit:
-            if not self._raw and not self._take():
+            if not self._taken and not self._take():
                 return False
-            more = 1 if counted is None else _rows(self._raw[0], counted)
+            more = 1 if counted is None else _rows(self._taken[0], counted)
             if so_far + more > limit and taken:
                 return True
-            taken.append(self._raw.popleft())
+            taken.append(self._taken.popleft())
             so_far += more
         return True
 
@@ -426,9 +408,8 @@ class TrajectoryReader:
         fail(status, self._what)
 
 
-def _rows(raw: _Raw, index: int) -> int:
-    rows = raw[1][index][1]
-    return 0 if rows == 2**64 - 1 else rows
+def _rows(record: TrajectoryRecord, index: int) -> int:
+    return max(0, record._place(index)[1])
 
 
 def _discard(name: str) -> None:

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
-from lanekit._core import (
-    CData,
-    RecordHold,
-    address_of,
-    check,
-    ffi,
-    hold_record,
-    lib,
-    view_record,
-)
+from lanekit._core import CData, TakenRecord, check, ffi, lib
 from lanekit.trajectory.metadata import decode_metadata
 from lanekit.trajectory.schema import TrajectoryField, TrajectorySchema
 
-_ABSENT = 2**64 - 1
 _CONCURRENT: int = lib.LK_E_CONCURRENT
 _release = lib.lk_traj_release
 
@@ -43,7 +33,6 @@ class RingKeeper:
         check(lib.lk_traj_reader_view(handle, segment), what)
         self._mapping = ffi.gc(segment[0], lib.lk_segment_release)
         self.handle = handle
-        self.address = address_of(handle)
         self.late: deque[tuple[int, int]] = deque()
         """Records that were forgotten while another thread was inside the reader."""
 
@@ -56,105 +45,51 @@ class RingKeeper:
                 return
 
 
-class TrajectoryRecord(Mapping[str, npt.NDArray[Any]]):
+class TrajectoryRecord(TakenRecord, Mapping[str, npt.NDArray[Any]]):
     """One record: a mapping from field names to read-only arrays over the ring's own memory.
 
     Its room goes back to the producer once the record was released, by :meth:`release`, by leaving
     its ``with`` block or by being forgotten, *and* no array taken from it is alive any more. So an
     array never shows anything but its record; to keep data without keeping the room, copy it.
+
+    What a trainer does for every record, taking it and its arrays, is in C:
+    ``python/ext/trajectory_records.c``. There are also ``producer`` (the pid of the process that
+    put it), ``session`` (one producer's stay), ``number`` (1 for a producer's first record; with
+    the session it names the record for good) and ``timestamp_ns`` (when it was put, by
+    ``time.monotonic_ns()``).
     """
 
-    __slots__ = (
-        "_arrays",
-        "_content",
-        "_meta",
-        "_places",
-        "number",
-        "producer",
-        "session",
-        "timestamp_ns",
-    )
+    __slots__ = ()
 
-    def __init__(
-        self,
-        keeper: RingKeeper,
-        schema: TrajectorySchema,
-        record: tuple[int, ...],
-        arrays: list[tuple[int, int]],
-    ) -> None:
-        metadata, metadata_size, ticket, ring, pid, session, number, timestamp, _ = record
-        base = metadata
-        for data, rows in arrays:
-            if rows != _ABSENT:
-                base = data  # the first field that is there; the metadata comes last
-                break
-        end = metadata + metadata_size
-        self._places = schema.places
-        self._arrays = arrays
-        self._content: RecordHold | None = hold_record(
-            base, end - base, keeper.address, keeper, ring, ticket
-        )
-        self._meta = (metadata - base, end - base)
-        self.producer: int = pid
-        """The pid of the process that put it."""
-        self.session = (ring, session)
-        """One producer's stay; with :attr:`number` it names the record for good."""
-        self.number: int = number
-        """1 for a producer's first record, then one more each."""
-        self.timestamp_ns: int = timestamp
-        """When it was put, by ``time.monotonic_ns()``."""
-
-    def _view(self) -> RecordHold:
-        if self._content is None:
-            raise errors.HandleClosed(
-                "this record was released; take the arrays you need before, or copy them"
-            )
-        return self._content
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        index, dtype, shape, ragged = self._places[name]
-        data, rows = self._arrays[index]
-        if rows == _ABSENT:
-            raise KeyError(name)
-        return view_record(
-            self._content or self._view(), data, dtype, rows if ragged else -1, shape
+    def _refuse(self) -> NoReturn:
+        raise errors.HandleClosed(
+            "this record was released; take the arrays you need before, or copy them"
         )
 
     def __iter__(self) -> Iterator[str]:
-        for name, (_, rows) in zip(self._places, self._arrays, strict=True):
-            if rows != _ABSENT:
+        for name, place in self._places.items():
+            if self._place(place[0])[1] >= 0:
                 yield name
 
     def __len__(self) -> int:
-        return sum(rows != _ABSENT for _, rows in self._arrays)
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         place = self._places.get(str(name))
-        return place is not None and self._arrays[place[0]][1] != _ABSENT
+        return place is not None and self._place(place[0])[1] >= 0
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a field, 0 if the record does not have it."""
-        rows = self._arrays[self._places[name][0]][1]
-        return 0 if rows == _ABSENT else rows
+        return max(0, self._place(self._places[name][0])[1])
 
     @property
     def meta(self) -> Any:
         """The metadata: bytes, or whatever JSON said; None for none."""
-        start, end = self._meta
-        return decode_metadata(bytes(memoryview(self._view())[start:end])) if end > start else None
-
-    @property
-    def released(self) -> bool:
-        """Whether :meth:`release` was called."""
-        return self._content is None
+        return decode_metadata(self._metadata())
 
     def copy(self) -> dict[str, npt.NDArray[Any]]:
         """Return all fields as arrays of their own, which outlive the record."""
         return {name: self[name].copy() for name in self}
-
-    def release(self) -> None:
-        """Say that this record is done with. Releasing twice is allowed."""
-        self._content = None
 
     def __enter__(self) -> Self:
         return self
@@ -214,10 +149,10 @@ class TrajectoryBatch(Sequence[TrajectoryRecord]):
         """
         field = self._field(name)
         index = self._schema.names.index(name)
-        table = np.array([record._arrays[index] for record in self._records], np.uint64)
+        # -1 rows of what a record does not have: to the core, the greatest number there is.
+        table = np.array([record._place(index) for record in self._records], np.int64)
         table = table.reshape(-1, 2)
-        rows = table[:, 1][table[:, 1] != _ABSENT]
-        longest = int(rows.max()) if rows.size else 0
+        longest = max(0, int(table[:, 1].max(initial=0)))
         if any(record.released for record in self._records):
             raise errors.HandleClosed("a record of this batch was released; pad before releasing")
         if length is None:

@@ -83,7 +83,7 @@ class TrajectorySchema:
     fields: Mapping[str, TrajectoryField]
     version: int = 0
     names: tuple[str, ...] = field(init=False, compare=False)
-    places: Mapping[str, tuple[int, np.dtype[Any], tuple[int, ...], bool]] = field(
+    places: dict[str, tuple[int, np.dtype[Any], tuple[int, ...], bool]] = field(
         init=False, compare=False, repr=False
     )
     """For each name what a record's view needs: index, dtype, shape of a row, ragged or not."""

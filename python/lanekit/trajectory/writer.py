@@ -26,6 +26,7 @@ from lanekit._core import (
     seconds_to_ns,
 )
 from lanekit.segments import encode_run_id, segment_name
+from lanekit.trajectory.field_checks import converted, refuse_names, refuse_shape
 from lanekit.trajectory.metadata import encode_metadata
 from lanekit.trajectory.schema import TrajectoryField, TrajectorySchema
 from lanekit.trajectory.statistics import ProducerStats, inspect_trajectory_lane
@@ -236,69 +237,34 @@ class TrajectoryWriter(RecordPutter):
             value = arrays.get(name)
             if value is None:
                 if not optional:
-                    self._refuse_names(arrays)
+                    refuse_names(self._what, self._schema, arrays)
                 found += name in arrays
                 slot.rows = _ABSENT
                 continue
             found += 1
             if type(value) is not np.ndarray or value.dtype != dtype:
-                value = self._convert(name, dtype, value)
+                value = converted(self._what, name, dtype, value)
             if not value.flags.c_contiguous:
                 value = np.ascontiguousarray(value)
             if ragged:
                 if value.ndim == 0 or value.shape[1:] != shape:
-                    self._refuse_shape(name, value)
+                    refuse_shape(self._what, name, self._schema.fields[name], value)
                 slot.rows = rows = value.shape[0]
                 if rows == 0:
                     continue
             else:
                 if value.shape != shape:
-                    self._refuse_shape(name, value)
+                    refuse_shape(self._what, name, self._schema.fields[name], value)
                 slot.rows = 1
             slot.data = data = _from_buffer(value)
             keep.append(data)
         if found != len(arrays):
-            self._refuse_names(arrays)
+            refuse_names(self._what, self._schema, arrays)
         return keep
-
-    def _convert(self, name: str, dtype: np.dtype[Any], value: Any) -> npt.NDArray[Any]:
-        """Take what is no array of the right dtype, if nothing is lost on the way."""
-        array = np.asarray(value)
-        if array.dtype == dtype:
-            return array
-        if isinstance(value, np.ndarray | np.generic) or array.dtype.kind not in "biuf":
-            raise TypeError(
-                f"{self._what}: field {name!r} has dtype {dtype}, not {array.dtype}; convert with "
-                f".astype({str(dtype)!r})"
-            )
-        if array.size == 0:
-            return array.astype(dtype)
-        if dtype.kind in "iub" and array.dtype.kind == "f":
-            raise TypeError(f"{self._what}: field {name!r} has dtype {dtype}, and these are floats")
-        with np.errstate(over="ignore"):
-            converted = array.astype(dtype)
-        if dtype.kind in "iub" and not np.array_equal(converted, array):
-            raise ValueError(f"{self._what}: field {name!r}: a value does not fit into {dtype}")
-        return converted
-
-    def _refuse_names(self, arrays: Mapping[str, Any]) -> NoReturn:
-        unknown = [name for name in arrays if name not in self._schema.fields]
-        missing = [name for name, f in self._schema if not f.optional and arrays.get(name) is None]
-        problem = f"unknown field {', '.join(map(repr, unknown))}" if unknown else ""
-        if not unknown:
-            problem = f"missing field {', '.join(map(repr, missing))}"
-        raise ValueError(f"{self._what}: {problem}; a record here has {self._schema}")
-
-    def _refuse_shape(self, name: str, value: npt.NDArray[Any]) -> NoReturn:
-        f = self._schema.fields[name]
-        wanted = ", ".join((["n"] if f.ragged else []) + [str(n) for n in f.shape])
-        raise ValueError(
-            f"{self._what}: field {name!r} ({f}) has shape ({wanted}), not {value.shape}"
-        )
 
     def _rows(self, shapes: Mapping[str, int | tuple[int, ...]]) -> list[int]:
         if any(name not in self._schema.fields for name in shapes):
-            self._refuse_names(shapes)
+            refuse_names(self._what, self._schema, shapes)
         rows = []
         for name, f in self._schema:
             shape = shapes.get(name)

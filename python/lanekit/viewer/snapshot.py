@@ -9,7 +9,7 @@ import numpy as np
 
 from lanekit import FastLaneFrame, FastLaneReader
 from lanekit.errors import SegmentNotFound, SegmentNotReady
-from lanekit.viewer.png import encode_png
+from lanekit.fast.png import encode_png
 from lanekit.viewer.terminal.pixels import to_rgb
 
 _SLICE = 0.1

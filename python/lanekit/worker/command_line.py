@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lanekit.errors import LanekitError
 from lanekit.worker.config import WorkerConfig
 from lanekit.worker.lasting_emitter import warn
 from lanekit.worker.reporting import start_again_under_a_proxy, why_no_proxy
@@ -63,6 +64,9 @@ def worker_main(
     except SystemExit as error:  # from the training: whatever it says, the run did not complete
         print(f"{loaded.run_id}: train() called exit({error.code!r})", file=sys.stderr)
         return error.code if isinstance(error.code, int) and error.code else EXIT_FAILED
+    except LanekitError as error:  # it says what happened and what to do: where is no help
+        print(f"{loaded.run_id}: failed: {error}", file=sys.stderr)
+        return EXIT_FAILED
     except Exception:
         traceback.print_exc()
         print(f"{loaded.run_id}: failed", file=sys.stderr)

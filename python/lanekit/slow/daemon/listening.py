@@ -108,7 +108,15 @@ def add_tcp_port(
         else:
             taken = server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise errors.TelemetryError(f"can not listen at {address}: {error}") from error
+        raise errors.TelemetryError(_can_not_listen(address)) from error
     if taken == 0:
-        raise errors.TelemetryError(f"can not listen at {address}: taken, or not this machine's")
+        raise errors.TelemetryError(_can_not_listen(address))
     return f"{shown}:{taken}"
+
+
+def _can_not_listen(address: str) -> str:
+    port = address.rpartition(":")[2]
+    return (
+        f"can not listen at {address}: the port is taken, or the address not this machine's; "
+        f"`ss -ltnp 'sport = :{port}'` shows who has it, --listen HOST:PORT takes another"
+    )

@@ -2,7 +2,7 @@
 
 Requests that are no protobuf get INVALID_ARGUMENT, lanekit's exceptions get their status code,
 calls are counted so that a drain knows when the last has ended, and a response may be given as
-ready bytes.
+ready bytes. A caller whose token is for some runs only gets no further with others.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lanekit import errors
+from lanekit.slow.daemon.access import OWNER, Caller, Tokens
+from lanekit.slow.daemon.security import caller_of
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 logger = logging.getLogger(__name__)
@@ -35,7 +37,19 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (errors.RunNotFound, grpc.StatusCode.NOT_FOUND),
     (errors.RunExists, grpc.StatusCode.ALREADY_EXISTS),
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),  # disk full, file locked: try again later
+    (errors.MissingExtra, grpc.StatusCode.FAILED_PRECONDITION),
 )
+
+OWNERS_METHODS = {
+    "SubmitRun": (
+        "runs programs on the daemon's machine, which takes its owner's token; {name} can start "
+        "workers elsewhere: lanekit run --daemon ..."
+    ),
+    "OpenWeb": "opens a port on the daemon's machine, which takes its owner's token",
+}
+"""What is not about runs but about the machine: only its owner may. With what is said to others."""
+MANY_RUNS_METHODS = frozenset({"ListRuns", "WatchRuns", "ListLanes"})
+"""Those that may name no run, and then answer with the caller's own only."""
 
 
 class Refusal(errors.TelemetryError):
@@ -68,10 +82,54 @@ def check_parsed(request: Any) -> None:
         raise errors.InvalidEvent(request.reason)
 
 
+class NarrowContext:
+    """A call's context for a caller who has only some of the runs: each request read is checked."""
+
+    def __init__(self, context: Any, caller: Caller, method: str) -> None:
+        self._context = context
+        self._method = method
+        self.caller = caller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    async def read(self) -> Any:
+        """Return the next request, if it is about a run of the caller's."""
+        request = await self._context.read()
+        if request is not grpc.aio.EOF and type(request) is not Malformed:
+            check_access(self.caller, self._method, request)
+        return request
+
+
+def who_calls(context: Any) -> Caller:
+    """Return the caller, as a method that is about many runs must know it."""
+    return context.caller if type(context) is NarrowContext else OWNER
+
+
+def check_access(caller: Caller, method: str, request: Any) -> None:
+    """Raise Refusal unless the request is about one of the caller's runs.
+
+    A method that is about no run in particular must be known here: what is not is refused.
+    """
+    if caller.is_owner:
+        return
+    if method in OWNERS_METHODS:
+        raise Refusal(
+            grpc.StatusCode.PERMISSION_DENIED,
+            f"{method} {OWNERS_METHODS[method].format(name=caller.name)}",
+        )
+    run_id = getattr(request, "run_id", "")
+    if not run_id and method in MANY_RUNS_METHODS:
+        return
+    if not caller.may_touch(run_id):
+        raise Refusal(grpc.StatusCode.PERMISSION_DENIED, caller.refusal(run_id))
+
+
 class Methods:
     """Wraps the service's methods, and knows how many calls are under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
         self._calls = 0
         self._draining = False
         self._idle = asyncio.Event()
@@ -122,6 +180,9 @@ class Methods:
             self._idle.clear()
             try:
                 check_parsed(request)
+                caller = caller_of(self._tokens, context.invocation_metadata())
+                if caller is None or not caller.is_owner:
+                    context = self._narrowed(caller, name, request, context)
                 return await function(request, context)
             except grpc.aio.AbortError:
                 raise
@@ -141,6 +202,14 @@ class Methods:
                     self._idle.set()
 
         return call
+
+    @staticmethod
+    def _narrowed(caller: Caller | None, method: str, request: Any, context: Any) -> NarrowContext:
+        if caller is None:  # the interceptor lets nobody through; but this is where it counts
+            raise Refusal(grpc.StatusCode.UNAUTHENTICATED, "this daemon needs its token")
+        if isinstance(request, Message):  # a stream of requests is checked as it is read
+            check_access(caller, method, request)
+        return NarrowContext(context, caller, method)
 
 
 def parser(message: type[Message]) -> Callable[[bytes], Message | Malformed]:

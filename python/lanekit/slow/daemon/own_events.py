@@ -18,8 +18,9 @@ from lanekit.slow.store.life_cycle import DAEMON_STREAM
 class OwnEvents:
     """Stores events as soon as the store can be written."""
 
-    def __init__(self, sink: TelemetryDBSink) -> None:
+    def __init__(self, sink: TelemetryDBSink, stream_id: str = DAEMON_STREAM) -> None:
         self._sink = sink
+        self._stream_id = stream_id
         self._turn = asyncio.Lock()
 
     async def record(self, run_id: str, name: str, payload: dict[str, object]) -> None:
@@ -43,7 +44,7 @@ class OwnEvents:
             self._sink.call(
                 lambda store: store.register_stream(
                     run_id,
-                    DAEMON_STREAM,
+                    self._stream_id,
                     worker_id=DAEMON_STREAM,
                     pid=os.getpid(),
                     host=socket.gethostname(),
@@ -53,7 +54,7 @@ class OwnEvents:
         )
         request = pb.PublishRunEventsRequest(
             run_id=run_id,
-            stream_id=DAEMON_STREAM,
+            stream_id=self._stream_id,
             first_seq=committed.events + 1,
             events=[event],
         )

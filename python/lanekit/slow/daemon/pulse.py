@@ -18,6 +18,8 @@ from lanekit.slow.run_bus import RunBus, Topic
 INTERVAL = 0.02
 TICK = 1.0
 """Seconds between two wake-ups of everybody, whatever was published."""
+COMMAND_TICKS = 5
+"""Ticks between two looks for commands that came through another daemon."""
 
 ANY_RUN = ""
 
@@ -30,7 +32,10 @@ Key: TypeAlias = tuple[Topic, str]
 class Pulse:
     """Wakes coroutines that wait for news of a run."""
 
-    def __init__(self, bus: RunBus) -> None:
+    def __init__(self, bus: RunBus, shared: bool = False) -> None:
+        """`shared`: other daemons write to the same store, and their news are on no bus here."""
+        self._shared = shared
+        self._ticks = 0
         self._loop = asyncio.get_running_loop()
         self._listeners: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
         self._due = False
@@ -90,9 +95,12 @@ class Pulse:
             del self._listeners[key]
 
     def _tick(self) -> None:
+        self._ticks += 1
+        # Commands are rare, and the bus is reliable: only those of other daemons are looked for.
+        commands = self._shared and self._ticks % COMMAND_TICKS == 0
         # All at once, so that they share their reading.
         for (topic, _), listeners in self._listeners.items():
-            if topic is not Topic.CONTROL:  # commands are rare, and the bus is reliable
+            if topic is not Topic.CONTROL or commands:
                 wake(listeners)
         self._ticking = self._loop.call_later(TICK, self._tick)
 

@@ -15,3 +15,15 @@ def ended(run: pb.Run) -> bool:
 def state_word(run: pb.Run) -> str:
     """Return the state as people read it: ``running``."""
     return state_name(run.state)
+
+
+def possible_actions(state: str, archived: bool) -> frozenset[str]:
+    """Return what can be asked of a run in this state, by the names of the actions."""
+    if state in TERMINAL:
+        return frozenset({"unarchive" if archived else "archive"})
+    found = {"stop", "cancel"}
+    if state == "running":
+        found.add("pause")
+    elif state == "paused":
+        found.add("resume")
+    return frozenset(found)

@@ -14,7 +14,7 @@ import msgspec
 
 from lanekit.errors import RunNotFound
 from lanekit.slow.batches import check_run_id, check_worker_id, new_run_id
-from lanekit.slow.daemon.methods import Context, Method, Refusal
+from lanekit.slow.daemon.methods import Context, Method, Refusal, who_calls
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended
 from lanekit.slow.daemon.streams import Streams
@@ -26,6 +26,7 @@ from lanekit.slow.run_bus import Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_rows import select_runs
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.sql_connection import NO_LIMIT
 from lanekit.slow.store.store_file import store_errors
 
 WATCH_INTERVAL = 0.1
@@ -34,7 +35,7 @@ MAX_GRACE = 3600.0
 MAX_CONFIG_BYTES = 120_000
 """Linux takes at most 128 KiB in one environment variable."""
 MAX_REVISION = 2**63 - 1
-"""The largest number that SQLite takes."""
+"""The largest number that a database takes."""
 
 
 class Runs:
@@ -139,17 +140,23 @@ class Runs:
         )
         return pb.ArchiveRunResponse(run=await self.run(run_id))
 
-    async def list(self, request: Any, _: Context) -> pb.ListRunsResponse:
+    async def list(self, request: Any, context: Context) -> pb.ListRunsResponse:
         """Return the runs there are, newest first."""
         if request.run_id:
             check_run_id(request.run_id)
+        caller, limit = who_calls(context), request.limit
+        if not caller.is_owner:
+            request.limit = 0  # it counts the caller's own
         # Read beside the writer: also a store that can not be written can be looked at.
         runs = await self._streams.read(partial(listed_runs, request=request))
+        if not caller.is_owner:
+            runs = [run for run in runs if caller.may_touch(run.run_id)][: limit or None]
         return pb.ListRunsResponse(runs=runs)
 
     async def watch(self, request: Any, context: Context) -> None:
         """Send every run as it is, then each change."""
         revision = min(request.after_revision, MAX_REVISION)
+        caller = who_calls(context)
         first = True
         with self._pulse.listen(Topic.RUN_CHANGED) as news:
             while not self._pulse.stopped:
@@ -157,8 +164,9 @@ class Runs:
                 runs = await self._streams.read(
                     partial(RunStore.run_messages, after_revision=revision)
                 )
+                revision = max((run.revision for run in runs), default=revision)
+                runs = [run for run in runs if caller.may_touch(run.run_id)]
                 if runs or first:
-                    revision = max((run.revision for run in runs), default=revision)
                     await context.write(pb.WatchRunsResponse(runs=runs, revision=revision))
                     first = False
                 await news.wait()
@@ -170,9 +178,9 @@ def listed_runs(store: RunStore, request: Any) -> list[pb.Run]:
     """Read the runs that a ListRuns request asks for."""
     with store_errors(store.path):
         if not request.run_id:
-            where = "" if request.include_archived else "WHERE NOT archived "
+            where = "" if request.include_archived else "WHERE archived = 0 "
             order = f"{where}ORDER BY run DESC LIMIT ?"
-            return select_runs(store.connection(), order, (request.limit or -1,))
+            return select_runs(store.connection(), order, (request.limit or NO_LIMIT,))
         runs = select_runs(store.connection(), "WHERE run_id = ?", (request.run_id,))
     if not runs:
         raise RunNotFound(f"run {request.run_id} is not known")

@@ -6,7 +6,6 @@ it is refused, except on loopback and when asked for by name, and then the token
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import grpc
 
 from lanekit import errors
+from lanekit.slow.daemon.access import Caller, Tokens
 from lanekit.slow.endpoint import is_loopback
 
 METADATA_KEY = "authorization"
@@ -61,11 +61,27 @@ def check_listen(
     return host, port
 
 
-class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Ends every call - health and reflection too - that does not bring the token."""
+def check_web(address: str, *, tls: bool) -> tuple[str, int]:
+    """Return host and port that ``PORT`` or ``HOST:PORT`` names; ValueError says what is wrong."""
+    host, separator, port_text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if separator else "127.0.0.1"
+    if not host or not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+        raise ValueError(
+            f"--web takes PORT or HOST:PORT, such as 7071 or 127.0.0.1:7071; got {address!r}"
+        )
+    if not tls and not is_loopback(host):
+        raise ValueError(
+            f"--web {address} needs --tls-cert and --tls-key: without TLS the page, and the token "
+            "with it, goes over loopback only (127.0.0.0/8, ::1)"
+        )
+    return host, int(port_text)
 
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}".encode()
+
+class TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Ends every call - health and reflection too - that does not bring a token."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
 
         async def refuse(_: object, context: Any) -> None:
             await context.abort(
@@ -87,9 +103,11 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Let the call through, or hand it to the refusal."""
-        given = [v for k, v in handler_call_details.invocation_metadata if k == METADATA_KEY]
-        if len(given) == 1:
-            value = given[0] if isinstance(given[0], bytes) else given[0].encode()
-            if hmac.compare_digest(value, self._expected):
-                return await continuation(handler_call_details)
-        return self._refusal
+        if caller_of(self._tokens, handler_call_details.invocation_metadata) is None:
+            return self._refusal
+        return await continuation(handler_call_details)
+
+
+def caller_of(tokens: Tokens, metadata: Any) -> Caller | None:
+    """Return whose token a call's metadata brings; None for nobody that is known."""
+    return tokens.caller(value for key, value in metadata or () if key == METADATA_KEY)

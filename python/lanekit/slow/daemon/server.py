@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
+import secrets
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
+from lanekit.slow.daemon.access import known_tokens
 from lanekit.slow.daemon.health import Health
 from lanekit.slow.daemon.listening import (
     SERVER_OPTIONS,
@@ -28,15 +31,19 @@ from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
     TokenInterceptor,
     check_listen,
+    check_web,
     server_credentials,
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.web_page import WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
+from lanekit.slow.store.address import PostgresAddress
+from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
+from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
-from lanekit.slow.store.sqlite_store import Durability
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +57,8 @@ LINGER = 0.2
 class DaemonOptions:
     """What `lanekit daemon` is told."""
 
-    store: Path
-    """The SQLite file."""
+    store: Path | PostgresAddress
+    """The SQLite file, or the database."""
     state: Path
     """Directory for the spools of the workers that the daemon starts."""
     socket: Path
@@ -60,6 +67,10 @@ class DaemonOptions:
     """HOST:PORT, to listen on TCP as well."""
     token_file: Path | None = None
     """Every call must bring this token, on the socket too. Needed for TCP."""
+    web: str | None = None
+    """PORT or HOST:PORT, to serve the browser's page."""
+    tokens_file: Path | None = None
+    """Further tokens, each for the runs of one name: see ``access``."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure_loopback: bool = False
@@ -73,8 +84,10 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
     """
     if (options.tls_cert is None) != (options.tls_key is None):
         raise ValueError("--tls-cert and --tls-key go together")
-    if options.listen is None and (options.tls_cert or options.insecure_loopback):
-        raise ValueError("--tls-cert, --tls-key and --insecure-loopback are for --listen")
+    if options.listen is None and options.insecure_loopback:
+        raise ValueError("--insecure-loopback is for --listen")
+    if options.listen is None and options.web is None and options.tls_cert:
+        raise ValueError("--tls-cert and --tls-key are for --listen and --web")
     if options.listen is not None:
         check_listen(
             options.listen,
@@ -82,12 +95,31 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
             token=options.token_file is not None,
             insecure_loopback=options.insecure_loopback,
         )
+    if options.web is not None:
+        check_web(options.web, tls=options.tls_cert is not None)
     asyncio.run(Daemon(options).run(ready))
 
 
 def close_sink(sink: TelemetryDBSink) -> None:
     """Commit what is queued. A store that could not be written so far gets one more second."""
     sink.close(timeout=1.0 if sink.status().stalled else 10.0)
+
+
+def is_shared(store: Path | PostgresAddress) -> bool:
+    """Tell whether other daemons may write to the same store."""
+    return isinstance(store, PostgresAddress)
+
+
+def daemon_id(state: Path) -> str:
+    """What tells this daemon from others on the same store: the same as long as its spools are."""
+    path = state / "daemon-id"
+    with contextlib.suppress(FileNotFoundError):
+        known = path.read_text(encoding="ascii", errors="replace").strip()
+        if re.fullmatch(r"[0-9a-f]{12}", known):
+            return known
+    made = secrets.token_hex(6)
+    path.write_text(f"{made}\n", encoding="ascii")
+    return made
 
 
 class Daemon:
@@ -104,10 +136,12 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         with contextlib.ExitStack() as held:
-            token = None if options.token_file is None else read_token(options.token_file)
+            owner = None if options.token_file is None else read_token(options.token_file)
+            tokens = known_tokens(owner, options.tokens_file)
             self._take_locks(held)
             bus = RunBus()
-            sink = TelemetryDBSink(options.store, bus, durability=options.durability)
+            daemon = daemon_id(options.state) if is_shared(options.store) else ""
+            sink = TelemetryDBSink(options.store, bus, durability=options.durability, daemon=daemon)
             # Last of all, and also when starting fails half way: commit what was taken in.
             held.callback(bus.close)
             held.callback(close_sink, sink)
@@ -119,18 +153,22 @@ class Daemon:
                 options.token_file,
                 sink,
                 options.durability,
+                daemon_stream(daemon),
             )
             held.callback(supervisor.close)
-            service = TrainerService(sink, bus, store, supervisor)
+            web = WebSettings(options.state, options.tls_cert, options.tls_key)
+            service = TrainerService(sink, bus, store, supervisor, tokens, web)
             held.callback(service.close)
             health = Health()
             server = grpc.aio.server(
-                interceptors=() if token is None else (TokenInterceptor(token),),
+                interceptors=(TokenInterceptor(tokens),) if tokens.needed else (),
                 options=SERVER_OPTIONS,
             )
             self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             addresses = self._listen(server)
+            if options.web is not None:
+                addresses.append(await service.page.open(options.web))
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
@@ -141,15 +179,18 @@ class Daemon:
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
-        options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         options.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool = options.state / "spool"
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path, what, remedy in (
-            (f"{os.path.realpath(options.store)}.lock", f"store {options.store}", "--store"),
+        locks: list[tuple[str | Path, str, str]] = [
             (spool / ".lock", f"spool directory {spool}", "--state"),
             (f"{options.socket}.lock", f"socket {options.socket}", "--socket"),
-        ):
+        ]
+        if isinstance(options.store, Path):
+            options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = f"{os.path.realpath(options.store)}.lock"
+            locks.insert(0, (file, f"store {options.store}", "--store"))
+        for path, what, remedy in locks:
             lock = FileLock(Path(path), what, f"use that one, or choose another {remedy}")
             held.callback(lock.release)
         prepare_socket(options.socket)
@@ -185,6 +226,7 @@ class Daemon:
         logger.info("shutting down: committing what was received")
         await health.enter_graceful_shutdown()
         service.drain()
+        await service.page.stop()
         # Not yet the server's own stop: it would cut connections before the last acknowledgements
         # are read from them.
         try:

@@ -6,6 +6,8 @@ import asyncio
 
 import grpc
 
+from lanekit.slow.daemon.access import Tokens
+from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import Methods
 from lanekit.slow.daemon.publishing import Publishing
 from lanekit.slow.daemon.pulse import Pulse
@@ -13,6 +15,8 @@ from lanekit.slow.daemon.runs import Runs
 from lanekit.slow.daemon.silence import Silence
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
+from lanekit.slow.daemon.watching import Watching
+from lanekit.slow.daemon.web_page import DaemonParts, WebPage, WebSettings
 from lanekit.slow.daemon.workers import Workers
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -23,19 +27,32 @@ class TrainerService:
     """The protocol's service over one store. Made inside the event loop that serves it."""
 
     def __init__(
-        self, sink: TelemetryDBSink, bus: RunBus, store: RunStore, supervisor: Supervisor
+        self,
+        sink: TelemetryDBSink,
+        bus: RunBus,
+        store: RunStore,
+        supervisor: Supervisor,
+        tokens: Tokens,
+        web: WebSettings,
     ) -> None:
-        self._methods = Methods()
-        self._pulse = Pulse(bus)
+        self._methods = Methods(tokens)
+        self.tap = FrameTap()
+        """The fast lanes of this machine, for whoever serves frames from this process."""
+        self._pulse = Pulse(bus, store.is_shared)
         self._publishing = Publishing(sink)
         self._streams = Streams(store, self._pulse, busy=lambda: sink.status().queued_batches > 0)
         workers = Workers(sink, bus, self._pulse)
         runs = Runs(sink, self._streams, self._pulse, supervisor, workers)
+        parts = DaemonParts(store, self._pulse, runs, workers, self.tap)
+        self.page = WebPage(parts, tokens, web)
+        """Where a browser finds all of this, once it is opened."""
         self.handler: grpc.GenericRpcHandler = self._methods.handlers(
             self._publishing.methods()
             | self._streams.methods()
             | workers.methods()
             | runs.methods()
+            | Watching(self.tap, self._pulse).methods()
+            | self.page.methods()
         )
         """What a gRPC server is given."""
         silence = Silence(
@@ -52,6 +69,7 @@ class TrainerService:
         self._methods.drain()
         self._publishing.drain()
         self._pulse.stop()
+        self.tap.end_watches()
 
     def cut(self) -> None:
         """End the drained calls whose acknowledgements do not come."""
@@ -66,3 +84,5 @@ class TrainerService:
         self._watching.cancel()
         self._publishing.close()
         self._streams.close()
+        self.page.close()
+        self.tap.close()

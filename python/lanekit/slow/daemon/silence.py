@@ -17,7 +17,7 @@ from lanekit import errors
 from lanekit.slow.daemon.spools import lock_holder, running_worker, start_time
 from lanekit.slow.limits import HEARTBEAT_INTERVAL
 from lanekit.slow.store.db_sink import TelemetryDBSink
-from lanekit.slow.store.sqlite_store import OpenStream
+from lanekit.slow.store.telemetry_store import OpenStream
 
 logger = logging.getLogger(__name__)
 

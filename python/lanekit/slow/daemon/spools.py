@@ -30,9 +30,8 @@ class SpoolState:
 
 def look(directory: Path) -> SpoolState | None:
     """Look at a spool without touching it; None when no sender ever got so far as to begin one."""
-    stream = read_json(directory / "stream.json")
-    run_id = stream.get("run_id")
-    if not isinstance(run_id, str):
+    run_id = run_of_spool(directory)
+    if run_id is None:
         return None
     return SpoolState(
         directory=directory,
@@ -43,6 +42,12 @@ def look(directory: Path) -> SpoolState | None:
         began=(directory / "worker.json").exists() or any(directory.glob("journal-*")),
         start_error=read_json(directory / "exit.json").get("error"),
     )
+
+
+def run_of_spool(directory: Path) -> str | None:
+    """Return the run whose events a spool holds; None when it says of none."""
+    run_id = read_json(directory / "stream.json").get("run_id")
+    return run_id if isinstance(run_id, str) else None
 
 
 def lock_holder(path: Path) -> int | None:

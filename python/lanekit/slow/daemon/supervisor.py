@@ -30,8 +30,10 @@ from lanekit.slow.daemon.patience import Patience
 from lanekit.slow.daemon.process_groups import alive, send_signal
 from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_is_named
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
-from lanekit.slow.store.sqlite_store import Durability, TelemetrySQLiteStore
+from lanekit.slow.store.life_cycle import DAEMON_STREAM
+from lanekit.slow.store.telemetry_store import TelemetryStore
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class Supervisor:
         token_file: Path | None,
         sink: TelemetryDBSink,
         durability: Durability = "normal",
+        own_stream: str = DAEMON_STREAM,
     ) -> None:
         self._root = root
         self._sink = sink
@@ -89,7 +92,7 @@ class Supervisor:
         self._began_ns = time.time_ns()
         self._abandoned: set[str] | None = None
         self._patience = Patience()
-        self._own_events = OwnEvents(sink)
+        self._own_events = OwnEvents(sink, own_stream)
         self._judged: set[Path] = set()  # their proxy's end is being looked into
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -151,9 +154,7 @@ class Supervisor:
         """Fail the runs of a daemon before this one that ended before their proxy could begin."""
         with contextlib.suppress(errors.StoreError):  # the next sweep tries again
             if self._abandoned is None:
-                runs = await asyncio.wrap_future(
-                    self._sink.call(lambda store: store.runs(include_archived=True))
-                )
+                runs = await asyncio.wrap_future(self._sink.call(lambda store: store.own_runs()))
                 self._abandoned = {
                     run.run_id
                     for run in runs
@@ -204,7 +205,7 @@ class Supervisor:
         """Find the worker's process group; a proxy that has just begun gets time to start it."""
         deadline = self._loop.time() + WAIT_FOR_WORKER
         while True:
-            # Looked at before the group: a worker noted between the two looks is found by the next one.
+            # Looked at first: a worker noted between the two looks is found by the next one.
             noted = (spool / "worker.json").exists()
             group = running_worker(spool)
             proxy = self._proxies.get(spool)
@@ -340,7 +341,7 @@ class Supervisor:
             state.run_id, "proxy_given_up", {"spool": str(state.directory), "status": status}
         )
 
-        def leave_reason(store: TelemetrySQLiteStore) -> None:
+        def leave_reason(store: TelemetryStore) -> None:
             run = store.run(state.run_id)
             store.set_run_state(state.run_id, run.state, reason=run.reason or reason)
 
@@ -358,7 +359,7 @@ class Supervisor:
     async def _fail(self, run_id: str, reason: str, exit_status: int | None = None) -> None:
         """Record that a run that was submitted here will never begin."""
 
-        def fail(store: TelemetrySQLiteStore) -> bool:
+        def fail(store: TelemetryStore) -> bool:
             run = store.run(run_id)
             if run.state != pb.RUN_STATE_SUBMITTED or not run.command:
                 return False

@@ -19,10 +19,10 @@ from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
-from lanekit.slow.store.life_cycle import DAEMON_STREAM
+from lanekit.slow.store.life_cycle import is_daemon_stream
 
 MAX_INTEGER = 2**63 - 1
-"""The largest number that SQLite takes."""
+"""The largest number that a database takes."""
 RETRY = 0.5
 """Seconds between two attempts to store what must not be lost."""
 MAX_TEXT_BYTES = 4096
@@ -49,10 +49,10 @@ class Workers:
     async def register(self, request: Any, _: Context) -> pb.RegisterWorkerResponse:
         """Make a stream known and say what is committed of it."""
         run_id, stream_id = check_run_id(request.run_id), check_stream_id(request.stream_id)
-        if stream_id == DAEMON_STREAM:
+        if is_daemon_stream(stream_id):
             raise Refusal(
                 grpc.StatusCode.INVALID_ARGUMENT,
-                f"stream id {DAEMON_STREAM!r} is the daemon's own; choose another",
+                f"stream id {stream_id!r} is a daemon's own; choose another",
             )
         check_worker_id(request.worker_id)
         for name in ("host", "spool_directory"):

@@ -47,7 +47,8 @@ _SETTINGS: dict[str, Any] = {
 def write(source: ExportSource, directory: Path) -> None:
     """Write ``wandb/offline-run-…``, without network, login or a question."""
     order = {
-        "store": os.fspath(source.store.path),
+        # Through a pipe, since a URL may hold a password.
+        "store": str(getattr(source.store.address, "url", source.store.address)),
         "run_id": source.run.run_id,
         "directory": str(directory),
         **{name: getattr(source.run, name) for name in _COUNTS},

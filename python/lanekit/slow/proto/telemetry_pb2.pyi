@@ -92,6 +92,59 @@ CONTROL_ACTION_RESUME: ControlAction.ValueType  # 2
 CONTROL_ACTION_STOP: ControlAction.ValueType  # 3
 global___ControlAction = ControlAction
 
+class _FrameEncoding:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _FrameEncodingEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_FrameEncoding.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    FRAME_ENCODING_UNSPECIFIED: _FrameEncoding.ValueType  # 0
+    """JPEG."""
+    FRAME_ENCODING_JPEG: _FrameEncoding.ValueType  # 1
+    FRAME_ENCODING_WEBP: _FrameEncoding.ValueType  # 2
+    FRAME_ENCODING_PNG: _FrameEncoding.ValueType  # 3
+    """Without loss."""
+    FRAME_ENCODING_RAW: _FrameEncoding.ValueType  # 4
+    """The pixels themselves: rows from the top, channels innermost."""
+
+class FrameEncoding(_FrameEncoding, metaclass=_FrameEncodingEnumTypeWrapper):
+    """--- pictures -------------------------------------------------------------------------------------------"""
+
+FRAME_ENCODING_UNSPECIFIED: FrameEncoding.ValueType  # 0
+"""JPEG."""
+FRAME_ENCODING_JPEG: FrameEncoding.ValueType  # 1
+FRAME_ENCODING_WEBP: FrameEncoding.ValueType  # 2
+FRAME_ENCODING_PNG: FrameEncoding.ValueType  # 3
+"""Without loss."""
+FRAME_ENCODING_RAW: FrameEncoding.ValueType  # 4
+"""The pixels themselves: rows from the top, channels innermost."""
+global___FrameEncoding = FrameEncoding
+
+class _LaneStatus:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _LaneStatusEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_LaneStatus.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    LANE_STATUS_UNSPECIFIED: _LaneStatus.ValueType  # 0
+    LANE_STATUS_CONNECTED: _LaneStatus.ValueType  # 1
+    """A worker publishes there."""
+    LANE_STATUS_RECONNECTING: _LaneStatus.ValueType  # 2
+    """Its worker left or died; a new one is looked for."""
+    LANE_STATUS_UNAVAILABLE: _LaneStatus.ValueType  # 3
+    """There was none yet."""
+
+class LaneStatus(_LaneStatus, metaclass=_LaneStatusEnumTypeWrapper): ...
+
+LANE_STATUS_UNSPECIFIED: LaneStatus.ValueType  # 0
+LANE_STATUS_CONNECTED: LaneStatus.ValueType  # 1
+"""A worker publishes there."""
+LANE_STATUS_RECONNECTING: LaneStatus.ValueType  # 2
+"""Its worker left or died; a new one is looked for."""
+LANE_STATUS_UNAVAILABLE: LaneStatus.ValueType  # 3
+"""There was none yet."""
+global___LaneStatus = LaneStatus
+
 @typing.final
 class Step(google.protobuf.message.Message):
     """--- what a worker reports --------------------------------------------------------------------------
@@ -1038,6 +1091,42 @@ class ControlRunResponse(google.protobuf.message.Message):
 global___ControlRunResponse = ControlRunResponse
 
 @typing.final
+class OpenWebRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: builtins.int
+    port: builtins.int
+    """0: any that is free."""
+    def __init__(
+        self,
+        *,
+        port: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["port", b"port"]) -> None: ...
+
+global___OpenWebRequest = OpenWebRequest
+
+@typing.final
+class OpenWebResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ADDRESS_FIELD_NUMBER: builtins.int
+    TOKEN_FIELD_NUMBER: builtins.int
+    address: builtins.str
+    """http://127.0.0.1:7071/"""
+    token: builtins.str
+    """What to log in with, where the daemon itself asks for no token. Empty: its own token."""
+    def __init__(
+        self,
+        *,
+        address: builtins.str = ...,
+        token: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["address", b"address", "token", b"token"]) -> None: ...
+
+global___OpenWebResponse = OpenWebResponse
+
+@typing.final
 class RegisterWorkerRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -1162,3 +1251,255 @@ class ControlCommand(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["action", b"action", "command_id", b"command_id"]) -> None: ...
 
 global___ControlCommand = ControlCommand
+
+@typing.final
+class FrameWish(google.protobuf.message.Message):
+    """What a watcher wants made of frames."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    MAX_RATE_HZ_FIELD_NUMBER: builtins.int
+    ENCODING_FIELD_NUMBER: builtins.int
+    MAX_WIDTH_FIELD_NUMBER: builtins.int
+    MAX_HEIGHT_FIELD_NUMBER: builtins.int
+    QUALITY_FIELD_NUMBER: builtins.int
+    max_rate_hz: builtins.float
+    """Most frames per second, 0.02 to 240. 0: 30."""
+    encoding: global___FrameEncoding.ValueType
+    max_width: builtins.int
+    """Larger frames are made smaller, in proportion. 0: as large as they are."""
+    max_height: builtins.int
+    quality: builtins.int
+    """1 (small) to 100 (faithful), for JPEG and WebP. 0: 85."""
+    def __init__(
+        self,
+        *,
+        max_rate_hz: builtins.float = ...,
+        encoding: global___FrameEncoding.ValueType = ...,
+        max_width: builtins.int = ...,
+        max_height: builtins.int = ...,
+        quality: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["encoding", b"encoding", "max_height", b"max_height", "max_rate_hz", b"max_rate_hz", "max_width", b"max_width", "quality", b"quality"]) -> None: ...
+
+global___FrameWish = FrameWish
+
+@typing.final
+class WatchFramesRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: builtins.int
+    LANE_FIELD_NUMBER: builtins.int
+    CREDITS_FIELD_NUMBER: builtins.int
+    WISH_FIELD_NUMBER: builtins.int
+    run_id: builtins.str
+    """The same in every request of a call."""
+    lane: builtins.str
+    """Empty: the run's own lane. Else as ListLanes names it. The same in every request, too."""
+    credits: builtins.int
+    """How many responses more there is room for. At most 16 are owed at a time."""
+    @property
+    def wish(self) -> global___FrameWish:
+        """Omitted: as before; in the first request: all defaults."""
+
+    def __init__(
+        self,
+        *,
+        run_id: builtins.str = ...,
+        lane: builtins.str = ...,
+        credits: builtins.int = ...,
+        wish: global___FrameWish | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["wish", b"wish"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["credits", b"credits", "lane", b"lane", "run_id", b"run_id", "wish", b"wish"]) -> None: ...
+
+global___WatchFramesRequest = WatchFramesRequest
+
+@typing.final
+class WatchFramesResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: builtins.int
+    PROBLEM_FIELD_NUMBER: builtins.int
+    METRICS_FIELD_NUMBER: builtins.int
+    FRAME_FIELD_NUMBER: builtins.int
+    status: global___LaneStatus.ValueType
+    problem: builtins.str
+    """Why there is no picture, in words. Empty: nothing to say."""
+    @property
+    def metrics(self) -> global___LaneMetrics:
+        """The run's newest numbers, maybe newer than its newest frame. Omitted before there are any."""
+
+    @property
+    def frame(self) -> global___WatchedFrame:
+        """Omitted: no frame is new. Such a response tells of another status, or breaks a second's silence."""
+
+    def __init__(
+        self,
+        *,
+        status: global___LaneStatus.ValueType = ...,
+        problem: builtins.str = ...,
+        metrics: global___LaneMetrics | None = ...,
+        frame: global___WatchedFrame | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["frame", b"frame", "metrics", b"metrics"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["frame", b"frame", "metrics", b"metrics", "problem", b"problem", "status", b"status"]) -> None: ...
+
+global___WatchFramesResponse = WatchFramesResponse
+
+@typing.final
+class LaneMetrics(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LAST_REWARD_FIELD_NUMBER: builtins.int
+    ROLLING_RETURN_FIELD_NUMBER: builtins.int
+    STEP_RATE_HZ_FIELD_NUMBER: builtins.int
+    last_reward: builtins.float
+    rolling_return: builtins.float
+    step_rate_hz: builtins.float
+    def __init__(
+        self,
+        *,
+        last_reward: builtins.float = ...,
+        rolling_return: builtins.float = ...,
+        step_rate_hz: builtins.float = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["last_reward", b"last_reward", "rolling_return", b"rolling_return", "step_rate_hz", b"step_rate_hz"]) -> None: ...
+
+global___LaneMetrics = LaneMetrics
+
+@typing.final
+class WatchedFrame(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: builtins.int
+    PUBLISHED_WALL_TIME_NS_FIELD_NUMBER: builtins.int
+    AGE_NS_FIELD_NUMBER: builtins.int
+    SKIPPED_FIELD_NUMBER: builtins.int
+    METRICS_FIELD_NUMBER: builtins.int
+    METADATA_FIELD_NUMBER: builtins.int
+    SOURCE_WIDTH_FIELD_NUMBER: builtins.int
+    SOURCE_HEIGHT_FIELD_NUMBER: builtins.int
+    WIDTH_FIELD_NUMBER: builtins.int
+    HEIGHT_FIELD_NUMBER: builtins.int
+    ENCODING_FIELD_NUMBER: builtins.int
+    PIXEL_FORMAT_FIELD_NUMBER: builtins.int
+    DATA_FIELD_NUMBER: builtins.int
+    seq: builtins.int
+    """1 for the worker's first frame, then one more for each."""
+    published_wall_time_ns: builtins.int
+    """By the clock of the daemon's machine."""
+    age_ns: builtins.int
+    """From when it was published to when it was ready to be sent."""
+    skipped: builtins.int
+    """Frames passed over since the one sent before."""
+    metadata: builtins.bytes
+    """As the worker gave it. Omitted when it gave none."""
+    source_width: builtins.int
+    """As published; the picture may be smaller."""
+    source_height: builtins.int
+    width: builtins.int
+    height: builtins.int
+    encoding: global___FrameEncoding.ValueType
+    pixel_format: builtins.str
+    """Of raw data: RGB, RGBA, BGRX or GRAY."""
+    data: builtins.bytes
+    @property
+    def metrics(self) -> global___LaneMetrics: ...
+    def __init__(
+        self,
+        *,
+        seq: builtins.int = ...,
+        published_wall_time_ns: builtins.int = ...,
+        age_ns: builtins.int = ...,
+        skipped: builtins.int = ...,
+        metrics: global___LaneMetrics | None = ...,
+        metadata: builtins.bytes | None = ...,
+        source_width: builtins.int = ...,
+        source_height: builtins.int = ...,
+        width: builtins.int = ...,
+        height: builtins.int = ...,
+        encoding: global___FrameEncoding.ValueType = ...,
+        pixel_format: builtins.str = ...,
+        data: builtins.bytes = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_metadata", b"_metadata", "metadata", b"metadata", "metrics", b"metrics"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_metadata", b"_metadata", "age_ns", b"age_ns", "data", b"data", "encoding", b"encoding", "height", b"height", "metadata", b"metadata", "metrics", b"metrics", "pixel_format", b"pixel_format", "published_wall_time_ns", b"published_wall_time_ns", "seq", b"seq", "skipped", b"skipped", "source_height", b"source_height", "source_width", b"source_width", "width", b"width"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_metadata", b"_metadata"]) -> typing.Literal["metadata"] | None: ...
+
+global___WatchedFrame = WatchedFrame
+
+@typing.final
+class ListLanesRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: builtins.int
+    run_id: builtins.str
+    """Omitted: of every run."""
+    def __init__(
+        self,
+        *,
+        run_id: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["run_id", b"run_id"]) -> None: ...
+
+global___ListLanesRequest = ListLanesRequest
+
+@typing.final
+class ListLanesResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LANES_FIELD_NUMBER: builtins.int
+    @property
+    def lanes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Lane]: ...
+    def __init__(
+        self,
+        *,
+        lanes: collections.abc.Iterable[global___Lane] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["lanes", b"lanes"]) -> None: ...
+
+global___ListLanesResponse = ListLanesResponse
+
+@typing.final
+class Lane(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: builtins.int
+    LANE_FIELD_NUMBER: builtins.int
+    WIDTH_FIELD_NUMBER: builtins.int
+    HEIGHT_FIELD_NUMBER: builtins.int
+    PIXEL_FORMAT_FIELD_NUMBER: builtins.int
+    FRAMES_FIELD_NUMBER: builtins.int
+    VIEWERS_FIELD_NUMBER: builtins.int
+    LIVE_FIELD_NUMBER: builtins.int
+    CREATED_WALL_TIME_NS_FIELD_NUMBER: builtins.int
+    run_id: builtins.str
+    lane: builtins.str
+    """Empty for the run's own; env-3 for one environment of a grid."""
+    width: builtins.int
+    height: builtins.int
+    pixel_format: builtins.str
+    frames: builtins.int
+    """Published so far."""
+    viewers: builtins.int
+    """Readers on the daemon's machine, the daemon among them."""
+    live: builtins.bool
+    """Whether somebody publishes there now."""
+    created_wall_time_ns: builtins.int
+    def __init__(
+        self,
+        *,
+        run_id: builtins.str = ...,
+        lane: builtins.str = ...,
+        width: builtins.int = ...,
+        height: builtins.int = ...,
+        pixel_format: builtins.str = ...,
+        frames: builtins.int = ...,
+        viewers: builtins.int = ...,
+        live: builtins.bool = ...,
+        created_wall_time_ns: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["created_wall_time_ns", b"created_wall_time_ns", "frames", b"frames", "height", b"height", "lane", b"lane", "live", b"live", "pixel_format", b"pixel_format", "run_id", b"run_id", "viewers", b"viewers", "width", b"width"]) -> None: ...
+
+global___Lane = Lane

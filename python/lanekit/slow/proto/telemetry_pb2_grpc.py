@@ -95,6 +95,11 @@ class TrainerServiceStub(object):
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunRequest.SerializeToString,
                 response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunResponse.FromString,
                 _registered_method=True)
+        self.OpenWeb = channel.unary_unary(
+                '/lanekit.telemetry.v1.TrainerService/OpenWeb',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.FromString,
+                _registered_method=True)
         self.RegisterWorker = channel.unary_unary(
                 '/lanekit.telemetry.v1.TrainerService/RegisterWorker',
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.RegisterWorkerRequest.SerializeToString,
@@ -104,6 +109,16 @@ class TrainerServiceStub(object):
                 '/lanekit.telemetry.v1.TrainerService/Heartbeat',
                 request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.SerializeToString,
                 response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.WatchFrames = channel.stream_stream(
+                '/lanekit.telemetry.v1.TrainerService/WatchFrames',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.FromString,
+                _registered_method=True)
+        self.ListLanes = channel.unary_unary(
+                '/lanekit.telemetry.v1.TrainerService/ListLanes',
+                request_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.SerializeToString,
+                response_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.FromString,
                 _registered_method=True)
 
 
@@ -199,6 +214,14 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenWeb(self, request, context):
+        """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+        where it is already served, if it is. Only for the daemon's owner.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RegisterWorker(self, request, context):
         """Announce a stream before publishing to it, and learn what is already committed of it. Creates the
         run when it is not known yet (a worker that was started by hand). Repeating it is harmless.
@@ -209,6 +232,23 @@ class TrainerServiceServicer(object):
 
     def Heartbeat(self, request_iterator, context):
         """Held open as long as the worker lives. Requests say that it does; responses bring commands.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchFrames(self, request_iterator, context):
+        """A run's pictures, from the fast lane on the daemon's machine, which is read only while somebody
+        watches. Every request names the lane, and says how many more responses there is room for. No
+        more are sent, and each brings what is newest when it is sent: a slow network loses
+        frames, and never gets an old one. The worker notices nothing of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLanes(self, request, context):
+        """The lanes with pictures on the daemon's machine.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -277,6 +317,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunRequest.FromString,
                     response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ControlRunResponse.SerializeToString,
             ),
+            'OpenWeb': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenWeb,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.SerializeToString,
+            ),
             'RegisterWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterWorker,
                     request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.RegisterWorkerRequest.FromString,
@@ -286,6 +331,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.Heartbeat,
                     request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.FromString,
                     response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'WatchFrames': grpc.stream_stream_rpc_method_handler(
+                    servicer.WatchFrames,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.SerializeToString,
+            ),
+            'ListLanes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLanes,
+                    request_deserializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.FromString,
+                    response_serializer=lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -624,6 +679,33 @@ class TrainerService(object):
             _registered_method=True)
 
     @staticmethod
+    def OpenWeb(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/OpenWeb',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.OpenWebResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def RegisterWorker(request,
             target,
             options=(),
@@ -667,6 +749,60 @@ class TrainerService(object):
             '/lanekit.telemetry.v1.TrainerService/Heartbeat',
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatRequest.SerializeToString,
             lanekit_dot_slow_dot_proto_dot_telemetry__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchFrames(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/WatchFrames',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.WatchFramesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLanes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lanekit.telemetry.v1.TrainerService/ListLanes',
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesRequest.SerializeToString,
+            lanekit_dot_slow_dot_proto_dot_telemetry__pb2.ListLanesResponse.FromString,
             options,
             channel_credentials,
             insecure,

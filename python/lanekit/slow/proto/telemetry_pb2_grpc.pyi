@@ -113,6 +113,14 @@ class TrainerServiceStub:
     ]
     """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
 
+    OpenWeb: grpc.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        lanekit.slow.proto.telemetry_pb2.OpenWebResponse,
+    ]
+    """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+    where it is already served, if it is. Only for the daemon's owner.
+    """
+
     RegisterWorker: grpc.UnaryUnaryMultiCallable[
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerRequest,
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerResponse,
@@ -126,6 +134,22 @@ class TrainerServiceStub:
         lanekit.slow.proto.telemetry_pb2.HeartbeatResponse,
     ]
     """Held open as long as the worker lives. Requests say that it does; responses bring commands."""
+
+    WatchFrames: grpc.StreamStreamMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.WatchFramesRequest,
+        lanekit.slow.proto.telemetry_pb2.WatchFramesResponse,
+    ]
+    """A run's pictures, from the fast lane on the daemon's machine, which is read only while somebody
+    watches. Every request names the lane, and says how many more responses there is room for. No
+    more are sent, and each brings what is newest when it is sent: a slow network loses
+    frames, and never gets an old one. The worker notices nothing of it.
+    """
+
+    ListLanes: grpc.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.ListLanesRequest,
+        lanekit.slow.proto.telemetry_pb2.ListLanesResponse,
+    ]
+    """The lanes with pictures on the daemon's machine."""
 
 class TrainerServiceAsyncStub:
     """The daemon: takes events in, keeps runs, gives both back."""
@@ -208,6 +232,14 @@ class TrainerServiceAsyncStub:
     ]
     """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
 
+    OpenWeb: grpc.aio.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        lanekit.slow.proto.telemetry_pb2.OpenWebResponse,
+    ]
+    """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+    where it is already served, if it is. Only for the daemon's owner.
+    """
+
     RegisterWorker: grpc.aio.UnaryUnaryMultiCallable[
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerRequest,
         lanekit.slow.proto.telemetry_pb2.RegisterWorkerResponse,
@@ -221,6 +253,22 @@ class TrainerServiceAsyncStub:
         lanekit.slow.proto.telemetry_pb2.HeartbeatResponse,
     ]
     """Held open as long as the worker lives. Requests say that it does; responses bring commands."""
+
+    WatchFrames: grpc.aio.StreamStreamMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.WatchFramesRequest,
+        lanekit.slow.proto.telemetry_pb2.WatchFramesResponse,
+    ]
+    """A run's pictures, from the fast lane on the daemon's machine, which is read only while somebody
+    watches. Every request names the lane, and says how many more responses there is room for. No
+    more are sent, and each brings what is newest when it is sent: a slow network loses
+    frames, and never gets an old one. The worker notices nothing of it.
+    """
+
+    ListLanes: grpc.aio.UnaryUnaryMultiCallable[
+        lanekit.slow.proto.telemetry_pb2.ListLanesRequest,
+        lanekit.slow.proto.telemetry_pb2.ListLanesResponse,
+    ]
+    """The lanes with pictures on the daemon's machine."""
 
 class TrainerServiceServicer(metaclass=abc.ABCMeta):
     """The daemon: takes events in, keeps runs, gives both back."""
@@ -328,6 +376,16 @@ class TrainerServiceServicer(metaclass=abc.ABCMeta):
         """Ask a run's workers to pause, resume or stop. Recorded, then delivered over Heartbeat."""
 
     @abc.abstractmethod
+    def OpenWeb(
+        self,
+        request: lanekit.slow.proto.telemetry_pb2.OpenWebRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[lanekit.slow.proto.telemetry_pb2.OpenWebResponse, collections.abc.Awaitable[lanekit.slow.proto.telemetry_pb2.OpenWebResponse]]:
+        """Serve the browser's page at a port of the loopback interface, until the daemon ends. Answers with
+        where it is already served, if it is. Only for the daemon's owner.
+        """
+
+    @abc.abstractmethod
     def RegisterWorker(
         self,
         request: lanekit.slow.proto.telemetry_pb2.RegisterWorkerRequest,
@@ -344,5 +402,25 @@ class TrainerServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[lanekit.slow.proto.telemetry_pb2.HeartbeatResponse], collections.abc.AsyncIterator[lanekit.slow.proto.telemetry_pb2.HeartbeatResponse]]:
         """Held open as long as the worker lives. Requests say that it does; responses bring commands."""
+
+    @abc.abstractmethod
+    def WatchFrames(
+        self,
+        request_iterator: _MaybeAsyncIterator[lanekit.slow.proto.telemetry_pb2.WatchFramesRequest],
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[lanekit.slow.proto.telemetry_pb2.WatchFramesResponse], collections.abc.AsyncIterator[lanekit.slow.proto.telemetry_pb2.WatchFramesResponse]]:
+        """A run's pictures, from the fast lane on the daemon's machine, which is read only while somebody
+        watches. Every request names the lane, and says how many more responses there is room for. No
+        more are sent, and each brings what is newest when it is sent: a slow network loses
+        frames, and never gets an old one. The worker notices nothing of it.
+        """
+
+    @abc.abstractmethod
+    def ListLanes(
+        self,
+        request: lanekit.slow.proto.telemetry_pb2.ListLanesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[lanekit.slow.proto.telemetry_pb2.ListLanesResponse, collections.abc.Awaitable[lanekit.slow.proto.telemetry_pb2.ListLanesResponse]]:
+        """The lanes with pictures on the daemon's machine."""
 
 def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

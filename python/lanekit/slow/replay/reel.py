@@ -15,13 +15,12 @@ from lanekit.errors import TelemetryError
 from lanekit.fast import FastLaneMetrics
 from lanekit.slow.batches import Kind
 from lanekit.slow.store.commit_order import TrackTable
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 from lanekit.slow.store.store_file import store_errors
 
 if TYPE_CHECKING:
-    import apsw
-
     from lanekit.slow.store.run_store import RunStore
+    from lanekit.slow.store.sql_connection import SqlConnection
 
 HOW_TO_RECORD = (
     "a worker records them with lanekit.slow.emit.step(..., frame=pixels), a human's session with "
@@ -153,7 +152,7 @@ def _bounds(track: int) -> tuple[int, int]:
     return track << TRACK_SHIFT, ((track + 1) << TRACK_SHIFT) - 1
 
 
-def _has_frames(connection: apsw.Connection, track: int) -> bool:
+def _has_frames(connection: SqlConnection, track: int) -> bool:
     found = connection.execute(
         "SELECT 1 FROM frames WHERE id BETWEEN ? AND ? LIMIT 1", _bounds(track)
     )
@@ -176,7 +175,7 @@ def _choose(run_id: str, filmed: list[Track], agent: str | None, worker: str | N
 
 
 def _no_such_episode(
-    connection: apsw.Connection, run_id: str, tracks: Iterable[int], episode: int | None
+    connection: SqlConnection, run_id: str, tracks: Iterable[int], episode: int | None
 ) -> TelemetryError:
     episodes: set[int] = set()
     for track in tracks:
@@ -192,7 +191,7 @@ def _no_such_episode(
 
 
 def _read(
-    connection: apsw.Connection, tracks: Iterable[int], episode: int | None
+    connection: SqlConnection, tracks: Iterable[int], episode: int | None
 ) -> dict[str, npt.NDArray[Any]]:
     """Read the numbers of all frames, in one pass over the steps; nothing large is touched."""
     columns: dict[str, array[Any]] = {
@@ -204,9 +203,9 @@ def _read(
         total, current = 0.0, None
         times: deque[int] = deque(maxlen=_RATE_STEPS + 1)
         rows: Iterable[Any] = connection.execute(
-            "SELECT steps.id, episode, step, wall_time_ns, ifnull(reward, 0.0), frames.id IS NULL"
+            "SELECT steps.id, episode, step, wall_time_ns, coalesce(reward, 0.0), frames.id IS NULL"
             " FROM steps LEFT JOIN frames USING (id)"
-            " WHERE steps.id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR episode = ?3) ORDER BY steps.id",
+            " WHERE steps.id BETWEEN ?1 AND ?2 AND (episode = ?3 OR ?3 IS NULL) ORDER BY steps.id",
             (*_bounds(track), episode),
         )
         for row_id, number, step, time_ns, reward, without_frame in rows:

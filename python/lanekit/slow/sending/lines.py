@@ -20,7 +20,6 @@ from operator import attrgetter
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-import numpy as np
 
 from lanekit.errors import InvalidEvent
 from lanekit.slow.field_checks import check_name, check_size
@@ -166,8 +165,6 @@ _worker_id: Callable[[Any], str] = attrgetter("worker_id")
 _agent_id: Callable[[Any], str] = attrgetter("agent_id")
 _frame: Callable[[StepLine], FrameLine | None] = attrgetter("frame")
 
-_NEWLINE, _OPEN, _CLOSE = b"\n{}"
-
 
 class _Refusal(Exception):
     """Why a telemetry line can not be stored."""
@@ -297,18 +294,17 @@ def _count_lines(chunk: bytes) -> int:
     """
     if not chunk.startswith(b"{") or not chunk.endswith(b"}\n"):
         return 0
-    data = np.frombuffer(chunk, dtype=np.uint8)
-    ends = np.flatnonzero(data == _NEWLINE)
-    if not (data[ends - 1] == _CLOSE).all() or not (data[ends[:-1] + 1] == _OPEN).all():
+    lines = chunk.count(b"\n")
+    if chunk.count(b"}\n{") != lines - 1:
         return 0
-    if len(chunk) > MAX_LINE_BYTES and np.diff(ends, prepend=-1).max() - 1 > MAX_LINE_BYTES:
+    if len(chunk) > MAX_LINE_BYTES and max(map(len, chunk.split(b"\n"))) > MAX_LINE_BYTES:
         return 0
     if not chunk.isascii():
         try:
             chunk.decode()
         except UnicodeDecodeError:
             return 0
-    return len(ends)
+    return lines
 
 
 def _split(chunk: bytes) -> list[bytes]:

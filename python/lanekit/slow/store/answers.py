@@ -8,7 +8,7 @@ from typing import Any
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.commit_order import SEQ_MASK
 from lanekit.slow.store.results import Row, TrackName
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 
 _NAN = float("nan")
 

@@ -10,14 +10,14 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import apsw
 import numpy as np
 import numpy.typing as npt
 
 from lanekit.errors import StoreError
 from lanekit.slow.batches import Kind
 from lanekit.slow.store.results import Row, TrackName
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.sql_connection import SqlConnection
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 
 SEQ_MASK = (1 << TRACK_SHIFT) - 1
 
@@ -40,17 +40,18 @@ SELECT = {
 # Sizes come from the rows' headers: values that lie on pages of their own are not read for them.
 _SELECT_SIZES = {
     Kind.STEPS: (
-        "SELECT id, 100 + ifnull(octet_length(action), 0) + ifnull(octet_length(observation), 0)"
-        " + ifnull(octet_length(info), 0) + ifnull(octet_length(render_hint), 0)"
-        " + ifnull(octet_length(extra), 0) + ifnull(octet_length(unknown), 0) FROM steps"
+        "SELECT id, 100 + coalesce(octet_length(action), 0)"
+        " + coalesce(octet_length(observation), 0) + coalesce(octet_length(info), 0)"
+        " + coalesce(octet_length(render_hint), 0) + coalesce(octet_length(extra), 0)"
+        " + coalesce(octet_length(unknown), 0) FROM steps"
     ),
     Kind.EPISODES: (
-        "SELECT id, 100 + ifnull(octet_length(info), 0) + ifnull(octet_length(extra), 0)"
-        " + ifnull(octet_length(unknown), 0) FROM episodes"
+        "SELECT id, 100 + coalesce(octet_length(info), 0) + coalesce(octet_length(extra), 0)"
+        " + coalesce(octet_length(unknown), 0) FROM episodes"
     ),
     Kind.EVENTS: (
-        "SELECT id, 100 + ifnull(octet_length(payload), 0) + ifnull(octet_length(extra), 0)"
-        " + ifnull(octet_length(unknown), 0) FROM events"
+        "SELECT id, 100 + coalesce(octet_length(payload), 0) + coalesce(octet_length(extra), 0)"
+        " + coalesce(octet_length(unknown), 0) FROM events"
     ),
 }
 _SELECT_FRAME_SIZES = "SELECT id, octet_length(pixels) FROM frames"
@@ -70,7 +71,7 @@ class Window:
 class TrackTable:
     """The tracks of a run."""
 
-    def __init__(self, connection: apsw.Connection, run: int) -> None:
+    def __init__(self, connection: SqlConnection, run: int) -> None:
         self.names: dict[int, TrackName] = {}
         self.streams: dict[int, int] = {}
         self.of_stream: dict[int, list[int]] = {}
@@ -86,12 +87,12 @@ class TrackTable:
 
 
 def read_windows(
-    connection: apsw.Connection, kind: Kind, run: int, start: int, stop: int
+    connection: SqlConnection, kind: Kind, run: int, start: int, stop: int
 ) -> list[Window]:
     """The windows that cover positions `start` up to `stop`, cut to fit."""
     rows = connection.execute(
         "SELECT position, stream, first_seq, rows FROM batches WHERE kind = ?1 AND run = ?2"
-        " AND position >= ifnull((SELECT max(position) FROM batches WHERE kind = ?1 AND run = ?2"
+        " AND position >= coalesce((SELECT max(position) FROM batches WHERE kind = ?1 AND run = ?2"
         " AND position <= ?3), 0) AND position < ?4 ORDER BY position",
         (kind.value, run, start, stop),
     )
@@ -107,14 +108,14 @@ def _cut(windows: Iterable[Window], start: int, stop: int) -> Iterable[Window]:
 
 
 def read_rows(
-    connection: apsw.Connection, kind: Kind, tracks: TrackTable, windows: Iterable[Window]
+    connection: SqlConnection, kind: Kind, tracks: TrackTable, windows: Iterable[Window]
 ) -> list[Row]:
     """The windows' rows, in order; the columns of `SELECT`."""
     return _gather(connection, SELECT[kind], tracks, windows, complete=True)
 
 
 def cut_to_bytes(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     kind: Kind,
     tracks: TrackTable,
     windows: list[Window],
@@ -138,7 +139,7 @@ def cut_to_bytes(
 
 
 def _gather(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     select: str,
     tracks: TrackTable,
     windows: Iterable[Window],
@@ -159,9 +160,9 @@ def _gather(
             parts += bool(part)
         if complete and len(rows) != window.rows:
             raise StoreError(
-                f"damaged: {connection.filename} should hold {window.rows} rows from number"
-                f" {window.first_seq} of stream {window.stream}, and holds {len(rows)}; check it"
-                " with `sqlite3 FILE 'PRAGMA integrity_check'`"
+                f"damaged: the store should hold {window.rows} rows from number"
+                f" {window.first_seq} of stream {window.stream}, and holds {len(rows)}; check it,"
+                " for SQLite with `sqlite3 FILE 'PRAGMA integrity_check'`"
             )
         if parts > 1:
             rows.sort(key=lambda row: row[0] & SEQ_MASK)
@@ -170,7 +171,7 @@ def _gather(
 
 
 def position_keys(
-    connection: apsw.Connection, kind: Kind, run: int, tracks: TrackTable, ids: Iterable[int]
+    connection: SqlConnection, kind: Kind, run: int, tracks: TrackTable, ids: Iterable[int]
 ) -> npt.NDArray[np.int64]:
     """Each id's position in its run."""
     numbers = np.fromiter(ids, np.int64)

@@ -1,15 +1,15 @@
 """The way into the store: a bounded queue, and the one thread that writes.
 
-Nothing that was taken in is dropped. When the disk is full or the file locked, the sink keeps what
-it has and tries again; meanwhile its queue fills, `try_submit` says so, and senders keep their
-events where they are: in their spools. A future is resolved only after the commit.
+Nothing that was taken in is dropped. When the disk is full, the store locked or its server away,
+the sink keeps what it has and tries again; meanwhile its queue fills, `try_submit` says so, and
+senders keep their events where they are: in their spools. A future is resolved only after the
+commit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -27,8 +27,12 @@ from lanekit.slow.limits import (
     RUNBUS_DB_PATH_QUEUE_SIZE,
 )
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
+from lanekit.slow.store.address import StoreAddress
+from lanekit.slow.store.database import Durability
+from lanekit.slow.store.ledger import RunChange
 from lanekit.slow.store.life_cycle import TERMINAL
-from lanekit.slow.store.sqlite_store import Committed, Durability, RunChange, TelemetrySQLiteStore
+from lanekit.slow.store.opening import open_to_write
+from lanekit.slow.store.telemetry_store import Committed, TelemetryStore
 
 log = logging.getLogger(__name__)
 
@@ -64,27 +68,31 @@ class SinkStatus:
 
 @dataclass(slots=True)
 class _Call:
-    fn: Callable[[TelemetrySQLiteStore], Any]
+    fn: Callable[[TelemetryStore], Any]
     future: Future[Any]
     after: int
     """Batches submitted before it: they go first, unless the store can not be written."""
 
 
 class TelemetryDBSink:
-    """Owns the store and its writer thread; commits in groups."""
+    """Owns the store and its writer thread; commits in groups.
+
+    `daemon` tells daemons apart that share a database.
+    """
 
     def __init__(
         self,
-        store_path: str | os.PathLike[str],
+        store: StoreAddress,
         bus: RunBus,
         *,
         durability: Durability = "normal",
+        daemon: str = "",
         batch_size: int = DB_SINK_BATCH_SIZE,
         max_delay: float = DB_SINK_MAX_DELAY,
         queue_batches: int = RUNBUS_DB_PATH_QUEUE_SIZE,
         queue_bytes: int = DB_PATH_QUEUE_BYTES,
     ) -> None:
-        self._store = TelemetrySQLiteStore.open(store_path, durability=durability)
+        self._store = open_to_write(store, durability=durability, daemon=daemon)
         self._bus = bus
         self._batch_size = batch_size
         self._max_delay = max_delay
@@ -136,7 +144,7 @@ class TelemetryDBSink:
                 self._changed.wait(left)
             return future
 
-    def call(self, fn: Callable[[TelemetrySQLiteStore], T]) -> Future[T]:
+    def call(self, fn: Callable[[TelemetryStore], T]) -> Future[T]:
         """Run `fn` with the store in the writer thread, behind what was submitted before.
 
         While the store can not be written it runs at once instead, so that its caller learns why.

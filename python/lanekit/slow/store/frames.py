@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
-import apsw
 import numpy as np
 
 from lanekit.slow.store.commit_order import SEQ_MASK
 from lanekit.slow.store.records import FrameRecord
 from lanekit.slow.store.results import TrackName
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.sql_connection import SqlConnection
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 from lanekit.slow.store.store_file import store_errors
 
 
@@ -20,7 +20,7 @@ class Frames(Sequence[FrameRecord]):
 
     def __init__(
         self,
-        connection: Callable[[], apsw.Connection],
+        connection: Callable[[], SqlConnection],
         path: str,
         run_id: str,
         ids: list[int],

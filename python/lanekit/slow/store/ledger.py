@@ -1,7 +1,7 @@
-"""What the writer remembers of the file it writes, and the transactions that keep the two alike.
+"""What the writer remembers of its database, and the transactions that keep the two alike.
 
 How far each stream is committed and how many rows each run has is asked for with every batch. It is
-read from the file once, and again whenever a transaction failed or another connection wrote.
+read from the database once, and again whenever a transaction failed or somebody else wrote.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import apsw
 import msgspec
 
 from lanekit.errors import RunNotFound
 from lanekit.slow.batches import Kind
-from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL
+from lanekit.slow.store.database import Database
 from lanekit.slow.store.life_cycle import StateChange
-from lanekit.slow.store.store_file import roll_back, store_errors
+from lanekit.slow.store.sql_connection import SqlConnection
+from lanekit.slow.store.store_file import store_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class RunEntry:
     run: int
     state: str
     rows: dict[Kind, int]
+    revision: int
     tails: dict[Kind, Tail | None] = field(default_factory=dict)
 
 
@@ -68,64 +69,61 @@ class StreamEntry:
 class Ledger:
     """The runs, streams and tracks of a store, for its one writer: use it within `transaction`."""
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self.connection = connection
-        self.path = path
-        self.cursor = connection.cursor()
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.changes: list[RunChange] = []
         self._runs: dict[str, RunEntry] = {}
         self._streams: dict[tuple[str, str], StreamEntry] = {}
-        self._revision: int | None = None
-        self._data_version = -1
-        self._log_pages = 0
-        self._checkpointed_at = 0
-        connection.set_wal_hook(self._count_pages)
+
+    @property
+    def connection(self) -> SqlConnection:
+        """For what is neither remembered nor only written."""
+        return self.database.connection
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All or nothing, in the file and in what is remembered of it."""
+    def transaction(self, *run_ids: str) -> Iterator[None]:
+        """All or nothing about these runs, in the database and in what is remembered of it."""
         noted = len(self.changes)
-        with store_errors(self.path):
+        with store_errors(self.database.path):
             try:
-                self.cursor.execute("BEGIN IMMEDIATE")
-                version = self.connection.pragma("data_version")
-                if version != self._data_version:
-                    # Another connection wrote: nothing remembered can be relied upon.
-                    self._forget()
-                    self._data_version = version
+                known = {run_id: self._runs[run_id] for run_id in run_ids if run_id in self._runs}
+                remembered = {run_id: run.revision for run_id, run in known.items()}
+                changed = self.database.begin(run_ids, remembered)
+                if changed is None:
+                    self._forget_all()
+                else:
+                    for run_id in changed:
+                        self._forget(run_id)
                 yield
-                self.cursor.execute("COMMIT")
+                self.database.commit()
             except BaseException:
-                self._forget()
+                self._forget_all()
                 del self.changes[noted:]
-                roll_back(self.connection)
+                self.database.roll_back()
                 raise
-        self._checkpoint_when_due()
 
-    def _forget(self) -> None:
+    def _forget_all(self) -> None:
         self._runs.clear()
         self._streams.clear()
-        self._revision = None
 
-    def next_revision(self) -> int:
-        """Count one change of a run."""
-        if self._revision is None:
-            newest = self.connection.execute("SELECT max(revision) FROM runs").get
-            self._revision = newest or 0
-        self._revision += 1
-        return self._revision
+    def _forget(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        for key in [key for key in self._streams if key[0] == run_id]:
+            del self._streams[key]
 
     def find_run(self, run_id: str) -> RunEntry | None:
         """A run; None when there is none."""
         if (known := self._runs.get(run_id)) is not None:
             return known
         row = self.connection.execute(
-            "SELECT run, state, steps, episodes, events FROM runs WHERE run_id = ?", (run_id,)
+            "SELECT run, state, revision, steps, episodes, events FROM runs WHERE run_id = ?"
+            + self.database.locking,
+            (run_id,),
         ).fetchone()
         if row is None:
             return None
-        number, state, *counts = row
-        run = RunEntry(number, state, dict(zip(Kind, counts, strict=True)))
+        number, state, revision, *counts = row
+        run = RunEntry(number, state, dict(zip(Kind, counts, strict=True)), revision)
         for kind in Kind:
             tail = self.connection.execute(
                 "SELECT position, stream, first_seq, rows FROM batches WHERE kind = ? AND run = ?"
@@ -164,19 +162,22 @@ class Ledger:
 
     def insert_run(
         self, run_id: str, command: Sequence[str], config_json: bytes, created_ns: int | None
-    ) -> RunEntry:
-        """Make a run."""
-        self.cursor.execute(
+    ) -> RunEntry | None:
+        """Make a run; None: another daemon was quicker by a moment."""
+        made = self.connection.execute(
             "INSERT INTO runs (run_id, state, created_ns, command_json, config_json, revision)"
-            " VALUES (?, 'submitted', ?, ?, CAST(? AS TEXT), ?)",
+            " VALUES (?, 'submitted', ?, ?, CAST(? AS TEXT), ?)"
+            " ON CONFLICT (run_id) DO NOTHING RETURNING run",
             (
                 run_id,
                 created_ns or time.time_ns(),
                 msgspec.json.encode(list(command)).decode(),
                 config_json or None,
-                self.next_revision(),
+                self.database.next_revision(),
             ),
-        )
+        ).fetchall()
+        if not made:
+            return None
         self.changes.append(RunChange(run_id, None, "submitted"))
         return self.known_run(run_id)
 
@@ -187,20 +188,19 @@ class Ledger:
             for name in ("state", "started_ns", "ended_ns", "exit_status", "reason")
         }
         given = {name: value for name, value in columns.items() if value is not None}
-        self.cursor.execute(
-            f"UPDATE runs SET {', '.join(f'{name} = ?' for name in given) or 'run = run'}"
-            " WHERE run = ?",
-            (*given.values(), run.run),
-        )
+        if given:
+            self.connection.execute(
+                f"UPDATE runs SET {', '.join(f'{name} = ?' for name in given)} WHERE run = ?",
+                (*given.values(), run.run),
+            )
         old_state = run.state
         run.state = change.state or run.state
         self.note_change(run_id, run, old_state)
 
     def note_change(self, run_id: str, run: RunEntry, old_state: str | None = None) -> None:
         """Number a change, and keep it for those who watch."""
-        self.cursor.execute(
-            "UPDATE runs SET revision = ? WHERE run = ?", (self.next_revision(), run.run)
-        )
+        run.revision = self.database.next_revision()
+        self.database.write("UPDATE runs SET revision = ? WHERE run = ?", (run.revision, run.run))
         self.changes.append(RunChange(run_id, old_state or run.state, run.state))
 
     def append_order(
@@ -211,30 +211,13 @@ class Ledger:
         # A stream has no gaps: when the last rows were its own, these go on where they ended.
         if tail and tail.stream == stream:
             tail.rows += rows
-            self.cursor.execute(
+            self.database.write(
                 "UPDATE batches SET rows = ? WHERE kind = ? AND run = ? AND position = ?",
                 (tail.rows, kind.value, run.run, tail.position),
             )
             return
         run.tails[kind] = tail = Tail(run.rows[kind], stream, first_seq, rows)
-        self.cursor.execute(
+        self.database.write(
             "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
             (kind.value, run.run, tail.position, stream, first_seq, rows),
         )
-
-    # --- the write-ahead log ---------------------------------------------------------------------
-
-    def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._log_pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint_when_due(self) -> None:
-        if self._log_pages < self._checkpointed_at:
-            self._checkpointed_at = 0  # the log began anew
-        if self._log_pages - self._checkpointed_at < DB_SINK_CHECKPOINT_INTERVAL:
-            return
-        # What a checkpoint can not do now - readers are in the way, the disk is full - a later one
-        # will; the log holds everything meanwhile.
-        with contextlib.suppress(apsw.Error):
-            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        self._checkpointed_at = self._log_pages

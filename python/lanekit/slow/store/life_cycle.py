@@ -8,6 +8,7 @@ events of different kinds are committed in no order: steps may follow the exit o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ OPEN, SILENT, ASIDE = "open", "silent", "aside"
 """States of a stream, beside completed, failed and lost: see the schema."""
 DAEMON_STREAM = "daemon"
 """The stream of the daemon's own events in each run; no worker can have it."""
+_SHARED_DAEMON_STREAM = re.compile(r"daemon_[0-9a-f]{12}", re.ASCII)
 
 _CONTROLLED = {"pause": "paused", "resume": "running"}
 _ENDINGS = frozenset({"run_completed", "run_failed", "worker_exited"})
@@ -46,6 +48,16 @@ class StreamEnd:
     ended_ns: int
     exit_status: int | None
     reason: str
+
+
+def daemon_stream(daemon: str = "") -> str:
+    """The stream of a daemon's own events; `daemon`: which one of those that share a store."""
+    return f"{DAEMON_STREAM}_{daemon}" if daemon else DAEMON_STREAM
+
+
+def is_daemon_stream(stream_id: str) -> bool:
+    """Tell whether a stream is a daemon's own, and no worker's."""
+    return stream_id == DAEMON_STREAM or _SHARED_DAEMON_STREAM.fullmatch(stream_id) is not None
 
 
 def ends_stream(event: pb.RunEvent) -> bool:
@@ -112,4 +124,5 @@ def _payload(text: bytes) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text.replace("\0", "\ufffd")  # which no text in PostgreSQL can hold

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lanekit.slow.optional_packages import load
 from lanekit.slow.store.records import EpisodeRecord, StepRecord, decode_json, decode_object
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 
 Row = tuple[Any, ...]
 _SEQ_MASK = (1 << TRACK_SHIFT) - 1

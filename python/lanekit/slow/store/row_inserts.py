@@ -1,4 +1,4 @@
-"""Batches into table rows. Steps go column by column, without a Python object for each row."""
+"""Batches into rows of SQLite's tables: steps by column, without a Python object for each row."""
 
 from __future__ import annotations
 
@@ -7,26 +7,14 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import apsw
 
 from lanekit.slow.batches import Batch, unknown_fields
 from lanekit.slow.proto import telemetry_pb2 as pb
-
-TRACK_SHIFT = 40
-"""An event's id is its track's number, shifted by this, and its number within the stream."""
-
-
-class Tracks(Protocol):
-    """The tracks of the batch's stream."""
-
-    def find(self, worker_id: str, agent_id: str) -> int:
-        """The number of a worker's and an agent's track."""
-
-    def note_episodes(self, track: int, episodes: Sequence[int]) -> None:
-        """Hear of the episodes of a track's next steps, of which there is at least one."""
-
+from lanekit.slow.store.database import Tracks
+from lanekit.slow.store.step_ids import TRACK_SHIFT, step_ids
 
 # Each statement that is run lets go of the interpreter's lock, and a busy thread may then keep it
 # for milliseconds. So a statement takes many rows, where there are as many: these numbers in turn.
@@ -45,7 +33,7 @@ def insert_steps(cursor: apsw.Cursor, batch: Batch, skip: int, tracks: Tracks) -
     """Store the rows of `batch` behind its first `skip`."""
     columns = batch.content
     assert isinstance(columns, pb.StepColumns)
-    ids = _step_ids(columns, batch.first_seq, tracks)
+    ids = step_ids(columns, batch.first_seq, tracks)
     episodes = list(columns.episode)
     by_name: dict[str, Iterable[Any]] = {
         "id": ids,
@@ -125,35 +113,6 @@ def _dense(rows: Sequence[int], values: Iterable[Any], length: int) -> list[Any]
     for row, value in zip(rows, values, strict=True):
         column[row] = value
     return column
-
-
-def _step_ids(columns: pb.StepColumns, first_seq: int, tracks: Tracks) -> Sequence[int]:
-    names, rows = list(columns.names), columns.rows
-    workers, agents = list(columns.worker_index), list(columns.agent_index)
-    # Most batches are of one worker and one agent: their ids are a range.
-    if _is_constant(workers) and _is_constant(agents):
-        worker = names[workers[0]] if workers else ""
-        agent = names[agents[0]] if agents else ""
-        first_id = (tracks.find(worker, agent) << TRACK_SHIFT) + first_seq
-        return range(first_id, first_id + rows)
-    # An index that is not there stands for the empty name.
-    names.append("")
-    unnamed = [len(names) - 1] * rows
-    # A worker and an agent as one small number: cheaper to look up than the pair.
-    count = len(names)
-    pairs = [
-        worker * count + agent
-        for worker, agent in zip(workers or unnamed, agents or unnamed, strict=True)
-    ]
-    first_ids = {
-        pair: tracks.find(names[pair // count], names[pair % count]) << TRACK_SHIFT
-        for pair in set(pairs)
-    }
-    return [first_ids[pair] + seq for seq, pair in enumerate(pairs, first_seq)]
-
-
-def _is_constant(indexes: Sequence[int]) -> bool:
-    return not indexes or indexes.count(indexes[0]) == len(indexes)
 
 
 def _texts(column: Sequence[bytes]) -> list[bytes | None]:

@@ -26,7 +26,6 @@ class RunCourse:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._cursor = ledger.cursor
 
     def committed(self, stream: StreamEntry, events: Sequence[pb.RunEvent] = ()) -> None:
         """Note that a batch of a stream was stored, with these new events if it was of events."""
@@ -49,10 +48,10 @@ class RunCourse:
         """Give up an open stream, until it is heard of again."""
         if stream.state == OPEN:
             # Why it fell silent may be known already.
-            known = self._ledger.connection.execute(
+            (known,) = self._ledger.connection.execute(
                 "SELECT reason FROM runs WHERE run = ?", (stream.run.run,)
-            ).get
-            self._end(stream, StreamEnd(SILENT, time.time_ns(), None, known or reason))
+            ).fetchall()
+            self._end(stream, StreamEnd(SILENT, time.time_ns(), None, known[0] or reason))
 
     def _take(self, stream: StreamEntry, event: pb.RunEvent) -> None:
         run = stream.run
@@ -63,8 +62,8 @@ class RunCourse:
                 self._open(stream)
             self._begin(stream, event.wall_time_ns or time.time_ns())
             # Steps may have been committed before the event that announced them.
-            self._cursor.execute(
-                "UPDATE runs SET started_ns = min(started_ns, ?1) WHERE run = ?2 AND ?1 > 0",
+            self._ledger.connection.execute(
+                "UPDATE runs SET started_ns = ?1 WHERE run = ?2 AND ?1 > 0 AND started_ns > ?1",
                 (event.wall_time_ns, run.run),
             )
         elif run.state not in TERMINAL and (state := controlled_state(event)):
@@ -84,7 +83,7 @@ class RunCourse:
 
     def _open(self, stream: StreamEntry) -> None:
         stream.state = OPEN
-        self._cursor.execute(
+        self._ledger.connection.execute(
             "UPDATE streams SET state = ?, ended_ns = 0, exit_status = NULL, reason = ''"
             " WHERE stream = ?",
             (OPEN, stream.stream),
@@ -96,7 +95,7 @@ class RunCourse:
 
     def _end(self, stream: StreamEntry, end: StreamEnd) -> None:
         stream.state = end.state
-        self._cursor.execute(
+        self._ledger.connection.execute(
             "UPDATE streams SET state = ?, ended_ns = ?, exit_status = ?, reason = ?"
             " WHERE stream = ?",
             (end.state, end.ended_ns, end.exit_status, end.reason, stream.stream),

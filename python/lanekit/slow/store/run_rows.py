@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.sql_connection import SqlConnection
 
 _COLUMNS = (
     "run, run_id, state, created_ns, started_ns, ended_ns, exit_status, reason, command_json,"
@@ -31,7 +31,7 @@ def state_number(name: str) -> pb.RunState.ValueType:
 
 
 def select_runs(
-    connection: apsw.Connection, clause: str = "", bindings: tuple[Any, ...] = ()
+    connection: SqlConnection, clause: str = "", bindings: tuple[Any, ...] = ()
 ) -> list[pb.Run]:
     """Read runs, with their workers. `clause` goes behind the table's name."""
     rows: list[Any] = connection.execute(
@@ -41,7 +41,7 @@ def select_runs(
 
 
 def _message(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     run: int,
     run_id: str,
     state: str,

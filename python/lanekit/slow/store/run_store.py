@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
-from pathlib import Path
 from typing import NamedTuple, Self
 
-import apsw
 import numpy as np
 
 from lanekit.errors import RunNotFound, StoreError
 from lanekit.slow.batches import Kind
-from lanekit.slow.endpoint import default_store
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.address import PostgresAddress, StoreAddress
 from lanekit.slow.store.answers import episode_answer, event_answer, step_answer
 from lanekit.slow.store.commit_order import (
     BY_RANGE,
@@ -25,12 +22,14 @@ from lanekit.slow.store.commit_order import (
     read_windows,
 )
 from lanekit.slow.store.frames import Frames
+from lanekit.slow.store.readable import Readable, open_readable
 from lanekit.slow.store.records import EventRecord, RunRecord, decode_json, decode_object
 from lanekit.slow.store.results import Episodes, Row, Steps, TrackName
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
 from lanekit.slow.store.run_rows import select_runs
 from lanekit.slow.store.selection import Selection, id_ranges, places, select
-from lanekit.slow.store.store_file import MIGRATIONS, check_file, open_for_reading, store_errors
+from lanekit.slow.store.sql_connection import SqlConnection
+from lanekit.slow.store.step_ids import TRACK_SHIFT
+from lanekit.slow.store.store_file import store_errors
 
 __all__ = ["Counts", "Frames", "RunStore"]
 
@@ -49,36 +48,29 @@ class Counts(NamedTuple):
 class RunStore:
     """A store, to read. Each thread that uses it gets a connection of its own."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, store: Readable) -> None:
+        self.path = store.path
+        """How messages call it."""
+        self.address = store.address
+        """Where it is, to open it again elsewhere."""
+        self._store = store
         self._local = threading.local()
-        self._connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[SqlConnection] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Open the store at `path`, or the daemon's usual one. Never writes, or makes a new one."""
-        path = default_store() if path is None else path
-        if not Path(path).is_file():
-            raise StoreError(
-                f"there is no store at {os.fspath(path)}; name another with --store, or start"
-                " `lanekit daemon` to make one"
-            )
-        store = cls(os.fspath(path))
-        try:
-            with store_errors(path):
-                version = check_file(store.connection(), path)
-        except BaseException:
-            store.close()
-            raise
-        if version < len(MIGRATIONS):
-            store.close()
-            raise StoreError(
-                f"{os.fspath(path)}: the store has version {version}, this lanekit reads"
-                f" {len(MIGRATIONS)}; start `lanekit daemon` on it once to bring it up to date"
-            )
-        return store
+    def open(cls, address: StoreAddress | None = None) -> Self:
+        """Open the store at a path or URL, or the daemon's usual one.
+
+        Never writes, or makes a new one.
+        """
+        return cls(open_readable(address))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several daemons may write to it."""
+        return isinstance(self.address, PostgresAddress)
 
     def close(self) -> None:
         """Close all connections. Harmless when repeated; no thread may be reading."""
@@ -98,7 +90,7 @@ class RunStore:
 
     def runs(self, include_archived: bool = False) -> list[RunRecord]:
         """The runs there are, newest first."""
-        where = "" if include_archived else "WHERE NOT archived "
+        where = "" if include_archived else "WHERE archived = 0 "
         with store_errors(self.path):
             messages = select_runs(self.connection(), f"{where}ORDER BY run DESC")
         return [RunRecord.from_message(message) for message in messages]
@@ -215,8 +207,9 @@ class RunStore:
             ids: list[int] = []
             for bounds in id_ranges(connection, Kind.STEPS, run, tracks, chosen):
                 found = connection.execute(
-                    "SELECT id FROM frames WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR"
-                    " ?3 = (SELECT episode FROM steps WHERE steps.id = frames.id)) ORDER BY id",
+                    "SELECT id FROM frames WHERE id BETWEEN ?1 AND ?2 AND"
+                    " (?3 = (SELECT episode FROM steps WHERE steps.id = frames.id) OR ?3 IS NULL)"
+                    " ORDER BY id",
                     (*bounds, chosen.episode),
                 )
                 ids += [row_id for (row_id,) in found]
@@ -282,25 +275,31 @@ class RunStore:
     def run_messages(self, after_revision: int = 0) -> list[pb.Run]:
         """The runs that changed after a revision, the latest change last."""
         with store_errors(self.path):
-            return select_runs(
-                self.connection(), "WHERE revision > ? ORDER BY revision", (after_revision,)
+            connection = self.connection()
+            # Asked first: what is committed after it may be missing below, and comes next time.
+            settled = self._store.settled_revision(connection)
+            messages = select_runs(
+                connection, "WHERE revision > ? ORDER BY revision", (after_revision,)
             )
+        for message in messages:
+            message.revision = min(message.revision, settled)
+        return messages
 
     # --- for other questions ----------------------------------------------------------------------
 
-    def connection(self) -> apsw.Connection:
+    def connection(self) -> SqlConnection:
         """This thread's own connection, which can only read, for plain SQL."""
-        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        connection: SqlConnection | None = getattr(self._local, "connection", None)
         if self._closed:
             raise StoreError(f"{self.path}: this reader was closed; open it again")
         if connection is None:
-            connection = open_for_reading(self.path)
+            connection = self._store.connect()
             with self._lock:
                 self._connections.add(connection)
             self._local.connection = connection
         return connection
 
-    def run_number(self, connection: apsw.Connection, run_id: str, kind: Kind) -> tuple[int, int]:
+    def run_number(self, connection: SqlConnection, run_id: str, kind: Kind) -> tuple[int, int]:
         """A run's number in the store, and how many rows of a kind it has."""
         row = connection.execute(
             f"SELECT run, {kind.value} FROM runs WHERE run_id = ?", (run_id,)
@@ -327,7 +326,7 @@ class RunStore:
 
     def _page(
         self,
-        connection: apsw.Connection,
+        connection: SqlConnection,
         kind: Kind,
         run_id: str,
         cursor: int,

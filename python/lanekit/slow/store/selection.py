@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 
-import apsw
 import numpy as np
 
 from lanekit.slow.batches import Kind
@@ -25,7 +24,8 @@ from lanekit.slow.store.commit_order import (
     read_windows,
 )
 from lanekit.slow.store.results import Row
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
+from lanekit.slow.store.sql_connection import NO_LIMIT, SqlConnection
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 
 _BEYOND = 2**63
 _FEW = 64
@@ -64,7 +64,7 @@ class Selection:
                     raise ValueError(f"episode must be a 64-bit number, got {number}")
             elif number < 0:
                 raise ValueError(f"{name} must not be negative, got {number}")
-            # No run has so many rows, and SQLite takes no larger numbers.
+            # No run has so many rows, and databases take no larger numbers.
             object.__setattr__(self, name, min(number, _BEYOND - 1))
         if self.last is not None and self.limit is not None:
             raise ValueError("give last or limit, not both: the last rows, or the first")
@@ -76,7 +76,7 @@ class Selection:
 
 
 def select(
-    connection: apsw.Connection, kind: Kind, run: int, total: int, chosen: Selection
+    connection: SqlConnection, kind: Kind, run: int, total: int, chosen: Selection
 ) -> tuple[list[Row], TrackTable]:
     """Read the chosen rows of a run that has `total`, in the order of their commits."""
     if chosen.is_filtered:
@@ -93,7 +93,7 @@ def select(
 
 
 def _filtered(
-    connection: apsw.Connection, kind: Kind, run: int, tracks: TrackTable, chosen: Selection
+    connection: SqlConnection, kind: Kind, run: int, tracks: TrackTable, chosen: Selection
 ) -> list[Row]:
     ranges = id_ranges(connection, kind, run, tracks, chosen)
     where = "WHERE id BETWEEN ? AND ?"
@@ -103,7 +103,7 @@ def _filtered(
         more = (chosen.episode,)
     order = "ORDER BY id" if chosen.last is None else "ORDER BY id DESC"
     most = chosen.last if chosen.last is not None else chosen.limit
-    limit = -1 if most is None else most
+    limit = NO_LIMIT if most is None else most
     if len(ranges) > 1 and most is not None:
         ranges = _narrowed(connection, kind, run, tracks, ranges, where, more, order, limit)
     rows: list[Row] = []
@@ -119,7 +119,7 @@ def _filtered(
 
 
 def id_ranges(
-    connection: apsw.Connection, kind: Kind, run: int, tracks: TrackTable, chosen: Selection
+    connection: SqlConnection, kind: Kind, run: int, tracks: TrackTable, chosen: Selection
 ) -> list[tuple[int, int]]:
     """For each track of the chosen agents and workers, its first id and its last."""
     firsts: dict[int, int] = {}
@@ -140,7 +140,7 @@ def id_ranges(
     return ranges
 
 
-def _around(connection: apsw.Connection, episode: int, first: int, last: int) -> tuple[int, int]:
+def _around(connection: SqlConnection, episode: int, first: int, last: int) -> tuple[int, int]:
     """The part of one track's range of steps that holds all of an episode, and little else."""
     # In one statement, hence of one moment: the order is that of the rows up to the newest.
     row = connection.execute(
@@ -156,7 +156,7 @@ def _around(connection: apsw.Connection, episode: int, first: int, last: int) ->
     return start, stop
 
 
-def _halved(connection: apsw.Connection, first: int, last: int, episode: int) -> tuple[int, int]:
+def _halved(connection: SqlConnection, first: int, last: int, episode: int) -> tuple[int, int]:
     """Few ids of steps in order: before them are lower episodes, behind them `episode` or more."""
     while last - first > _FEW:
         middle = (first + last) // 2
@@ -172,7 +172,7 @@ def _halved(connection: apsw.Connection, first: int, last: int, episode: int) ->
 
 
 def _narrowed(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     kind: Kind,
     run: int,
     tracks: TrackTable,
@@ -200,7 +200,7 @@ def _narrowed(
 
 
 def places(
-    connection: apsw.Connection, kind: Kind, run: int, tracks: TrackTable, ids: list[int]
+    connection: SqlConnection, kind: Kind, run: int, tracks: TrackTable, ids: list[int]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Numbers that put ids into the order of their commits."""
     streams = {tracks.streams[track] for track in {row_id >> TRACK_SHIFT for row_id in ids}}

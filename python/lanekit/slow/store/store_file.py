@@ -6,14 +6,13 @@ import contextlib
 import importlib.resources
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 from urllib.parse import quote
 
 import apsw
 
 from lanekit.errors import StoreBusy, StoreError, StoreTooNew
+from lanekit.slow.store.database import Durability
 
-Durability = Literal["normal", "full"]
 Migration = Callable[[apsw.Connection], None]
 
 APPLICATION_ID = 0x4C4B5453

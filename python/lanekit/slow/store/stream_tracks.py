@@ -36,7 +36,7 @@ class StreamTracks:
             newest[track] = episodes[-1]
         else:
             newest[track] = None
-            self._ledger.cursor.execute(
+            self._ledger.database.write(
                 "UPDATE tracks SET episodes_in_order = 0 WHERE track = ?", (track,)
             )
 
@@ -57,18 +57,18 @@ class StreamTracks:
         key = (self._stream.stream, worker_id, agent_id)
         find = "SELECT track FROM tracks WHERE stream = ? AND worker_id = ? AND agent_id = ?"
         connection = self._ledger.connection
-        track = connection.execute(find, key).get
-        if track is None:
-            connection.execute(
-                "INSERT INTO tracks (run, stream, worker_id, agent_id, episodes_in_order)"
-                " VALUES (?, ?, ?, ?, 1)",
-                (self._stream.run.run, *key),
-            )
-            track = connection.last_insert_rowid()
+        row = connection.execute(find, key).fetchone()
+        if row is None:
+            (row,) = connection.execute(
+                "INSERT INTO tracks (track, run, stream, worker_id, agent_id, episodes_in_order)"
+                " VALUES (?, ?, ?, ?, ?, 1) RETURNING track",
+                (self._ledger.database.new_track(), self._stream.run.run, *key),
+            ).fetchall()
+        track = int(row[0])
         if track > MAX_TRACK:
             raise InvalidEvent(
-                f"{self._ledger.path} keeps apart at most {MAX_TRACK} agents of all its workers,"
-                f" and one more came ({worker_id!r}, {agent_id!r}); name agents, not single"
-                " events, or use another --store"
+                f"{self._ledger.database.path} keeps apart at most {MAX_TRACK} agents of all its"
+                f" workers, and one more came ({worker_id!r}, {agent_id!r}); name agents, not"
+                " single events, or use another --store"
             )
-        return int(track)
+        return track

@@ -10,10 +10,10 @@ from typing import Final, Protocol
 from PyQt6.QtCore import QObject, pyqtSignal
 
 from lanekit.slow.daemon_client import DaemonClient
+from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.credit_manager import INITIAL_CREDITS, CreditManager
 from lanekit.viewer.live.feed import RunFeed
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE, RunHistory
-from lanekit.viewer.live.rows import StepRow
 
 RECENT_EPISODES = 100
 """How many episodes the mean return is of."""

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from lanekit import errors
 from lanekit.slow.daemon_client import DaemonClient
-from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE, RECENT_REWARDS
-from lanekit.viewer.live.rows import (
+from lanekit.slow.display_rows import (
     AgentSteps,
     EpisodeBlock,
     StepRow,
     episode_block,
     steps_by_agent,
 )
+from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE, RECENT_REWARDS
 
 EPISODES_AT_ONCE = 4096
 """Most episodes that wait for the window, but for one page of the daemon's."""

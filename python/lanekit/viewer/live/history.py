@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lanekit.slow.display_rows import EpisodeBlock, StepRow
 from lanekit.viewer.live.growing import GrowingArray
-from lanekit.viewer.live.rows import EpisodeBlock, StepRow
 from lanekit.viewer.live.series import Series
 
 LIVE_STEP_QUEUE_SIZE = 64

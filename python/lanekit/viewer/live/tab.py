@@ -17,13 +17,13 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController
 from lanekit.viewer.live.curve import Curve
 from lanekit.viewer.live.history import AgentHistory
 from lanekit.viewer.live.legend import Legend
 from lanekit.viewer.live.plot import CurvePlot
 from lanekit.viewer.live.rendering_speed_regulator import RenderingSpeedRegulator
-from lanekit.viewer.live.rows import StepRow
 from lanekit.viewer.live.series import Series
 from lanekit.viewer.live.smoothing import SmoothingSlider
 from lanekit.viewer.live.status import LiveStatus
@@ -33,6 +33,8 @@ from lanekit.viewer.live.table_view import NewestFirstView
 
 ROOM_FOR_ALL = 500
 """A tab that is less high has one plot instead of three."""
+ROOM_FOR_TABLES = 330
+"""One that is less high than this has no tables."""
 MOST_CURVES = 16
 """How many agents are drawn at once; more would be neither told apart nor drawn in time."""
 
@@ -140,6 +142,7 @@ class LiveTelemetryTab(QWidget):
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802 - Qt's name
         """Where there is little room, show the returns alone."""
+        self._tables.setVisible(self.height() >= ROOM_FOR_TABLES)
         self._lower_curves.setVisible(self.height() >= ROOM_FOR_ALL)
         super().resizeEvent(event)
 
@@ -196,7 +199,7 @@ class LiveTelemetryTab(QWidget):
         self.step_view = NewestFirstView(self.steps, self)
         for view in (self.episode_view, self.step_view):
             view.show_agents(self.agent_id == ALL_AGENTS)
-        tables = QSplitter(Qt.Orientation.Horizontal, self)
+        tables = self._tables = QSplitter(Qt.Orientation.Horizontal, self)
         self._captions = QLabel("Episodes", self), QLabel("Steps", self)
         for caption, view in zip(self._captions, (self.episode_view, self.step_view), strict=True):
             tables.addWidget(_captioned(caption, view))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PyQt6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
 
+from lanekit.slow.display_rows import TERMINATED, TRUNCATED, StepRow, ending_text
 from lanekit.viewer.live.history import RunHistory
 from lanekit.viewer.live.numbers import number_text
-from lanekit.viewer.live.rows import TERMINATED, TRUNCATED, StepRow, ending_text
 
 STEP_ROWS = 1000
 EPISODE_ROWS = 100_000

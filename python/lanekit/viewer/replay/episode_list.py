@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PyQt6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt
 
-from lanekit.viewer.replay.tape import EpisodeEntry
+from lanekit.slow.replay.tape import EpisodeEntry
 
 
 class EpisodeList(QAbstractListModel):

@@ -7,10 +7,10 @@ import os
 from PyQt6.QtCore import pyqtSignal
 
 from lanekit.errors import LanekitError
+from lanekit.slow.replay.tape import Player, Tape, read_contents, read_pixels, read_tape
 from lanekit.slow.store.run_store import RunStore
 from lanekit.viewer.replay.own_thread import OwnThread
 from lanekit.viewer.replay.picture_view import image_of
-from lanekit.viewer.replay.tape import Player, Tape, read_contents, read_pixels, read_tape
 
 
 class ReplayLoader(OwnThread):

@@ -8,8 +8,8 @@ import time
 import numpy as np
 from PyQt6.QtCore import QObject, QTimer, pyqtSignal
 
+from lanekit.slow.replay.tape import Contents, EpisodeEntry, Player, Tape
 from lanekit.viewer.replay.loader import ReplayLoader
-from lanekit.viewer.replay.tape import Contents, EpisodeEntry, Player, Tape
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 TICK_MS = 16

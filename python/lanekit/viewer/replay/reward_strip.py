@@ -17,8 +17,8 @@ from PyQt6.QtGui import (
 )
 from PyQt6.QtWidgets import QSizePolicy, QWidget
 
+from lanekit.slow.replay.tape import Floats, Tape
 from lanekit.viewer.appearance import appearance
-from lanekit.viewer.replay.tape import Floats, Tape
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 12, 12, 26, 10
 

@@ -83,6 +83,11 @@ class MainWindow(WindowFrame):
             self.form.finished.connect(self._forget_form)
             self.form.open()
 
+    def open_run(self, run_id: str) -> None:
+        """Show one run's picture and numbers together."""
+        self.list.select(run_id)
+        self.opening.open_both(run_id)
+
     def open_selected(self) -> None:
         """Show the selected run: its picture while it lives, its numbers afterwards."""
         for row in self.list.selected[:1]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PyQt6.QtCore import QObject
+from PyQt6.QtCore import QObject, Qt
 from PyQt6.QtGui import QAction
-from PyQt6.QtWidgets import QMenu
+from PyQt6.QtWidgets import QMenu, QSplitter
 
 from lanekit.slow.daemon_client import DaemonClient
+from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController
 from lanekit.viewer.live.tab import LiveTelemetryTab
 from lanekit.viewer.window.pages import MOST_IN_GRID, Page, PageKey, RunGrid, picture_page
@@ -39,6 +40,10 @@ class PageOpening(QObject):
         """Watch a run."""
         self.open(PageKey("picture", (run_id,)))
 
+    def open_both(self, run_id: str) -> None:
+        """Watch a run and follow its numbers, one below the other."""
+        self.open(PageKey("both", (run_id,), ALL_AGENTS))
+
     def open_grid(self, run_ids: Sequence[str]) -> None:
         """Watch several runs."""
         self.open(PageKey("grid", tuple(run_ids[:MOST_IN_GRID])))
@@ -57,11 +62,30 @@ class PageOpening(QObject):
         if key.kind == "numbers":
             tab = LiveTelemetryTab(key.runs[0], key.agent, self.controller)
             return Page(key, tab, tab.leave)
+        if key.kind == "both":
+            return self._picture_above_numbers(key)
         grid = RunGrid(key.runs)
         page = Page(key, grid, grid.leave)
         grid.emptied.connect(page.tell_emptied)
         page.emptied.connect(self._tabs.close_page)
         return page
+
+    def _picture_above_numbers(self, key: PageKey) -> Page:
+        both = QSplitter(Qt.Orientation.Vertical)
+        both.setChildrenCollapsible(False)
+        picture = FastLaneTab(key.runs[0], "", parent=both)
+        numbers = LiveTelemetryTab(key.runs[0], key.agent, self.controller, parent=both)
+        both.addWidget(picture)
+        both.addWidget(numbers)
+        both.setStretchFactor(0, 1)
+        both.setStretchFactor(1, 1)
+
+        def leave() -> None:
+            picture.leave()
+            numbers.leave()
+
+        both.setFocusProxy(picture)
+        return Page(key, both, leave)
 
     def _offer_agents(self, page: Page, menu: QMenu) -> None:
         """Let each agent of a run have a tab of its own."""
@@ -82,6 +106,8 @@ class PageOpening(QObject):
         self.open(action.data())
 
     def _unsubscribe_from_unseen(self) -> None:
-        seen = {page.key.runs[0] for page in self._tabs.pages if page.key.kind == "numbers"}
+        seen = {
+            page.key.runs[0] for page in self._tabs.pages if page.key.kind in ("numbers", "both")
+        }
         for run_id in self.controller.subscribed - seen:
             self.controller.unsubscribe_from_run(run_id)

@@ -22,7 +22,7 @@ from PyQt6.QtWidgets import (
 from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.controller import ALL_AGENTS
 
-PageKind = Literal["picture", "numbers", "grid"]
+PageKind = Literal["picture", "numbers", "both", "grid"]
 MOST_IN_GRID = 16
 
 
@@ -40,7 +40,7 @@ class PageKey:
         """What the tab is called."""
         if self.kind == "grid":
             return f"{len(self.runs)} runs"
-        if self.kind == "picture":
+        if self.kind in ("picture", "both"):
             return self.runs[0]
         agent = "" if self.agent == ALL_AGENTS else f" · {self.agent}"
         return f"{self.runs[0]}{agent} · numbers"
@@ -56,7 +56,7 @@ class PageKey:
             kind, runs, agent = json.loads(text)
         except TypeError as error:
             raise ValueError(f"no page: {text!r}") from error
-        is_sound = kind in ("picture", "numbers", "grid") and isinstance(agent, str)
+        is_sound = kind in ("picture", "numbers", "both", "grid") and isinstance(agent, str)
         if not is_sound or not isinstance(runs, list) or not 1 <= len(runs) <= MOST_IN_GRID:
             raise ValueError(f"no page: {text!r}")
         if not all(isinstance(run, str) and run for run in runs):

@@ -6,9 +6,9 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lanekit.slow.daemon.run_states import state_word
+from lanekit.slow.daemon.run_states import possible_actions, state_word
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.life_cycle import DAEMON_STREAM
+from lanekit.slow.store.life_cycle import is_daemon_stream
 
 _HERE = socket.gethostname()
 LIVE_STATES = frozenset({"live", "submitted", "running", "paused"})
@@ -40,14 +40,7 @@ class RunRow:
         """What the daemon can be asked to do with it now."""
         if not self.on_daemon:
             return frozenset()
-        if not self.is_live:
-            return frozenset({"unarchive" if self.archived else "archive"})
-        found = {"stop", "cancel"}
-        if self.state == "running":
-            found.add("pause")
-        elif self.state == "paused":
-            found.add("resume")
-        return frozenset(found)
+        return possible_actions(self.state, self.archived)
 
     def has_words(self, words: list[str]) -> bool:
         """Tell whether id or state hold all words; these are in lower case."""
@@ -72,7 +65,7 @@ def row_of(run: pb.Run) -> RunRow:
 def _error_logs(run: pb.Run) -> Iterator[str]:
     for worker in run.workers:
         is_here = worker.host == _HERE and worker.spool_directory
-        if is_here and worker.stream_id != DAEMON_STREAM:
+        if is_here and not is_daemon_stream(worker.stream_id):
             yield f"{worker.spool_directory}/worker.err"
 
 

@@ -10,11 +10,18 @@ from lanekit.viewer.window.main_window import MainWindow
 from lanekit.viewer.window.memory import WindowMemory, usual_place
 
 
-def show_main_window(access: DaemonAccess, *, seconds: float | None = None) -> int:
-    """Show the window until it is closed or `seconds` have passed; return an exit status."""
+def show_main_window(
+    access: DaemonAccess, *, run_id: str | None = None, seconds: float | None = None
+) -> int:
+    """Show the window until it is closed or `seconds` have passed; return an exit status.
+
+    With a `run_id` it opens on that run: its picture, and its numbers below.
+    """
     application = make_application()
     with quitting_on_signals(application):
         window = MainWindow(access, WindowMemory(usual_place()))
+        if run_id is not None:
+            window.open_run(run_id)
         window.show()
         if seconds is not None:
             QTimer.singleShot(round(seconds * 1000), application.quit)

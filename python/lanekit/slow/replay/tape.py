@@ -12,8 +12,8 @@ from lanekit.errors import TelemetryError
 from lanekit.slow.batches import Kind
 from lanekit.slow.replay.pacing import Timeline, timeline
 from lanekit.slow.store.commit_order import TrackTable
-from lanekit.slow.store.row_inserts import TRACK_SHIFT
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.step_ids import TRACK_SHIFT
 from lanekit.slow.store.store_file import store_errors
 
 Floats = npt.NDArray[np.float64]
@@ -99,7 +99,7 @@ def read_contents(store: RunStore, run_id: str) -> Contents:
             entries = found.setdefault(player, {})
             for track in tracks:
                 rows = connection.execute(
-                    "SELECT episode, count(*), count(frames.id), total(reward)"
+                    "SELECT episode, count(*), count(frames.id), coalesce(sum(reward), 0.0)"
                     " FROM steps LEFT JOIN frames USING (id) WHERE steps.id BETWEEN ? AND ?"
                     " GROUP BY episode",
                     _bounds(track),
@@ -127,7 +127,7 @@ def read_tape(store: RunStore, run_id: str, player: Player, episode: int) -> Tap
         for track in _tracks(store, run_id).get(player, []):
             rows += connection.execute(
                 "SELECT steps.id, step, wall_time_ns, reward, terminated, truncated,"
-                " CAST(action AS BLOB), ifnull(frames.id, 0)"
+                " CAST(action AS BLOB), coalesce(frames.id, 0)"
                 " FROM steps LEFT JOIN frames USING (id)"
                 " WHERE steps.id BETWEEN ? AND ? AND episode = ? ORDER BY steps.id",
                 (*_bounds(track), episode),
@@ -161,6 +161,21 @@ def read_pixels(store: RunStore, frame_id: int) -> npt.NDArray[np.uint8]:
     if row is None:
         raise TelemetryError(f"a frame is gone from {store.path}")
     return np.frombuffer(row[3], np.uint8).reshape(row[:3])
+
+
+def run_of_frame(store: RunStore, frame_id: int) -> str | None:
+    """Return whose frame it is; None if there is none of this number."""
+    with store_errors(store.path):
+        row = (
+            store.connection()
+            .execute(
+                "SELECT run_id FROM tracks JOIN runs USING (run) WHERE track = ?"
+                " AND EXISTS (SELECT 1 FROM frames WHERE id = ?)",
+                (frame_id >> TRACK_SHIFT, frame_id),
+            )
+            .fetchone()
+        )
+    return None if row is None else str(row[0])
 
 
 def _tracks(store: RunStore, run_id: str) -> dict[Player, list[int]]:

@@ -1,0 +1,116 @@
+"""How many frames a writer publishes beside several kinds of readers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from bench import limits, machine
+from bench.companion import Companion
+from bench.fast_publish import lane_and_plain_ring
+from bench.fast_readers import paced, watch
+from bench.fast_sizes import Effort, Size, frames
+from bench.limits import PlainRing, Sources
+from bench.samples import quartiles, undisturbed
+from lanekit import FastLaneConfig
+
+_now = time.perf_counter_ns
+
+
+READERS: dict[str, tuple[float | None, ...]] = {
+    "no reader": (None, None, None),
+    "1 Hz reader": (1.0, None, None),
+    "60 Hz reader": (60.0, None, None),
+    "3 flat-out readers": (0.0, 0.0, 0.0),
+}
+
+
+def _frames_per_second(publish_64: Callable[[], Any], seconds: float) -> float:
+    start, done = _now(), 0
+    end = start + int(seconds * 1e9)
+    while (now := _now()) < end:
+        publish_64()
+        done += 64
+    return done * 1e9 / (now - start)
+
+
+def _watch_plain(conn: Connection, name: str, config: FastLaneConfig) -> None:
+    """Read a plain ring at the rate told: what any reader costs a writer, with no protocol."""
+    out = np.zeros(config.shape, np.uint8)
+    with PlainRing(name, config, create=False) as ring:
+        while (rate := conn.recv()) != "end":
+            conn.send("reading")
+            if rate is not None:
+                look = partial(limits.copy_out, ring, out, 1, fresh=False, find=True)
+                paced(conn, rate, look, spin=False)
+
+
+def _throughputs(
+    publish_64: Callable[[], Any], watchers: Sequence[Companion], effort: Effort
+) -> dict[str, float]:
+    """One round: frames per second beside each kind of readers; they rest afterwards."""
+    rates = {}
+    for label, paces in READERS.items():
+        for watcher, pace in zip(watchers, paces, strict=True):
+            watcher.ask(pace)
+        rates[label] = _frames_per_second(publish_64, effort.throughput_seconds)
+    for watcher in watchers:
+        watcher.ask(None)
+    return rates
+
+
+def throughput(size: Size, effort: Effort) -> dict[str, Any]:
+    """Publish flat out beside several kinds of readers, all of them on the reader's core.
+
+    The limit is memcpy into a plain ring, beside as many readers that copy out of it.
+    """
+    machine.pin(machine.WRITER_CORE)
+    frame = frames(size.config, 1)[0]
+    source = Sources([frame])
+    with ExitStack() as stack:
+        writer, ring = stack.enter_context(lane_and_plain_ring(size))
+
+        def publish_64() -> None:
+            for _ in range(64):
+                writer.publish(frame)
+
+        def readers(role: Any, *arguments: Any) -> list[Companion]:
+            core = machine.READER_CORE
+            return [stack.enter_context(Companion(core, role, *arguments)) for _ in range(3)]
+
+        ours = readers(watch, writer.run_id, size.config, None)
+        plain = readers(_watch_plain, ring.name, size.config)
+        sides: dict[str, tuple[Callable[[], Any], list[Companion]]] = {
+            "publish": (publish_64, ours),
+            "memcpy": (lambda: limits.copy_in_untimed(ring, source, 64), plain),
+        }
+        stack.enter_context(undisturbed())
+        for act, _ in sides.values():
+            _frames_per_second(act, effort.throughput_seconds)
+        rounds = [
+            {side: _throughputs(*it, effort) for side, it in sides.items()}
+            for _ in range(effort.rounds)
+        ]
+    return {
+        "frame": size.label,
+        "readers": {
+            label: {side: _beside(label, [each[side] for each in rounds]) for side in sides}
+            for label in READERS
+        },
+    }
+
+
+def _beside(label: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
+    alone = np.array([rates["no reader"] for rates in rounds])
+    found = np.array([rates[label] for rates in rounds])
+    return {
+        "frames_per_second": float(np.median(found)),
+        "spread": quartiles(found),
+        "ratio": float(np.median(found / alone)),
+    }

@@ -1,0 +1,1 @@
+"""Many simulated nodes against one real daemon and store."""

@@ -1,0 +1,114 @@
+"""A node behind a network that delays and loses packets: a namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import lossy_link
+import psutil
+import pytest
+from daemon_process import free_port
+from lossy_link import HERE, THERE
+from raylets import OBJECT_STORE, Place, install_worker
+
+DELAY, LOSS = 0.01, 0.02
+
+pytestmark = pytest.mark.skipif(bool(lossy_link.missing()), reason=lossy_link.missing() or "-")
+
+
+class Network:
+    """Two Ray nodes, the head here and one in a namespace, and the link between them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.namespace = f"lanekit-{os.getpid()}"
+        install_worker(root)
+        self.places = {name: Place(root, name) for name in ("head", "far")}
+        self.address = f"{HERE}:{free_port()}"
+        self._nodes: list[subprocess.Popen[bytes]] = []
+        lossy_link.run("ip", "netns", "add", self.namespace)
+        self._link = subprocess.Popen(
+            [sys.executable, lossy_link.__file__, self.namespace, str(DELAY), str(LOSS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._link.stdout is not None
+        assert self._link.stdout.readline() == "up\n"
+        head = ["--head", "--port", self.address.split(":")[1], "--temp-dir", str(root / "ray")]
+        self._start("head", HERE, [], [*head, "--include-dashboard=false"])
+        self._start(
+            "far", THERE, ["ip", "netns", "exec", self.namespace], ["--address", self.address]
+        )
+
+    def _start(self, name: str, ip: str, prefix: list[str], options: list[str]) -> None:
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+        settings = ["--node-ip-address", ip, "--num-cpus", "1", "--disable-usage-stats"]
+        sizes = ["--object-store-memory", str(OBJECT_STORE), "--resources", f'{{"{name}": 100}}']
+        environment = {**os.environ, **self.places[name].environment}
+        environment.pop("RAY_ADDRESS", None)
+        with (self.root / f"{name}.log").open("wb") as log:
+            command = [*prefix, *ray, *settings, *sizes, *options]
+            node = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        self._nodes.append(node)
+        deadline = time.monotonic() + 240
+        while b"Ray runtime started" not in (said := (self.root / f"{name}.log").read_bytes()):
+            assert node.poll() is None, said.decode()
+            assert time.monotonic() < deadline, said.decode()
+            time.sleep(0.2)
+
+    def lost(self) -> int:
+        """End the link, and return how many packets it lost."""
+        said, _ = self._link.communicate(timeout=60)
+        return int(said.split()[-2])
+
+    def close(self) -> None:
+        for node in reversed(self._nodes):
+            family = psutil.Process(node.pid).children(recursive=True)
+            node.terminate()
+            try:
+                node.wait(30)
+            except subprocess.TimeoutExpired:
+                node.kill()
+                node.wait()
+            for member in family:
+                if member.is_running():
+                    member.kill()
+        if self._link.poll() is None:
+            self._link.communicate(timeout=60)
+        for place in self.places.values():
+            place.end()
+        lossy_link.run("ip", "netns", "delete", self.namespace)
+
+
+@pytest.fixture
+def network(short_root: Path) -> Iterator[Network]:
+    opened = Network(short_root)
+    yield opened
+    opened.close()
+
+
+def test_runs_and_records_cross_a_network_that_loses_packets(network: Network) -> None:
+    trainer = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "network_trainer.py"), network.address],
+        capture_output=True,
+        text=True,
+        timeout=420,
+        check=False,
+        env={**os.environ, **network.places["head"].environment},
+    )
+    assert trainer.returncode == 0, trainer.stderr
+    seen = json.loads(trainer.stdout.splitlines()[-1])
+    assert seen["records"] == list(range(1, 61))
+    assert seen["killed"] == 2
+    assert seen["state"] == "completed"
+    assert seen["node"] == THERE
+    with network.places["far"].store() as store:
+        assert store.run(seen["run_id"]).steps == 50
+    assert network.lost() > 0
