@@ -32,7 +32,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 # The benchmarks' tables are small print: their headings skip a level.
 suppress_warnings = ["myst.header"]
 # Entries of the navigation for pages that may not have been written yet.
-PLANNED = ("remote", "web", "postgresql", "scale", "cluster", "benchmarks")
+PLANNED = ("remote", "web", "postgresql", "scale", "cluster", "benchmarks", "releasing")
 
 # The reference is made of the docstrings. Qt would look for a screen.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

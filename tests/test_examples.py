@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -224,3 +225,18 @@ def test_the_engine_on_the_page_own_engine_is_built_and_stepped_as_written(
         process.terminate()
     assert (done.stdout, done.stderr) == ("[0.25 0.5  0.75]\n", "")
     assert not segment_path(segment_name("step", name)).exists()
+
+
+def test_the_shared_library_of_the_page_own_engine_has_what_csharp_declares(
+    root: Path, tmp_path: Path
+) -> None:
+    page = (root / "docs" / "own-engine.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ (gcc .*)$", page, re.MULTILINE)
+    place = tmp_path / "liblanekit.so"
+    line = line.replace("liblanekit.so", str(place))
+    subprocess.run(line, shell=True, cwd=root, timeout=200, check=True)
+    library = ctypes.CDLL(str(place))
+    declared = re.findall(r"extern int (lk_\w+)", page)
+    assert len(declared) == 5
+    for name in declared:
+        assert hasattr(library, name), name
