@@ -106,6 +106,10 @@ def test_clean_removes_orphans_and_nothing_else(orphan: str) -> None:
     other = f"{orphan}-other"
     with FastLaneWriter.create(other, CONFIG) as writer:
         assert orphan in lanekit("clean", "--dry-run")
+        fates = {fate["name"]: fate for fate in json.loads(lanekit("clean", "--dry-run", "--json"))}
+        assert fates[orphan]["outcome"] == "would remove"
+        assert fates[writer.name]["outcome"] == "kept"
+        assert "owned by a live process" in fates[writer.name]["reason"]
         assert segment_path(orphan).exists()
         text = lanekit("clean")
         assert f"removed {orphan}" in text

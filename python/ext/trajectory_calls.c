@@ -230,7 +230,7 @@ static void putter_dealloc(PyObject *object) {
     putter_clear(object);
     for (Py_ssize_t i = 0; i < self->count; i++) {
         Py_XDECREF(self->fields[i].name);
-        Py_XDECREF(self->fields[i].dtype);
+        Py_XDECREF((PyObject *)self->fields[i].dtype);
     }
     PyMem_Free(self->fields);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

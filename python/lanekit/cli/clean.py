@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from lanekit import errors
 from lanekit.cli.ls import Row, human_size, list_segments, printable
@@ -23,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also remove the named segments that are damaged or have a live owner (asks first)",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,39 +38,70 @@ def run(args: argparse.Namespace) -> int:
     unknown = set(args.names) - {row.name for row in rows}
     for name in sorted(unknown):
         print(f"{name}: no such segment; `lanekit ls` lists them", file=sys.stderr)
-    chosen = [row for row in rows if not args.names or row.name in args.names]
-    failed = bool(unknown)
-    found = 0
-    for row in chosen:
-        try:
-            check_orphan(row.name)
-            orphan = True
-        except errors.LanekitError as error:
-            orphan, reason = False, str(error)
-        if not orphan and not args.force:
-            if args.names or row.info is None:
-                print(f"kept    {row.name}  ({reason})")
-            failed = failed or bool(args.names)
-            continue
-        if args.dry_run:
-            found += 1
-            print(f"would remove {row.name}  {human_size(row.size)}  {what_it_is(row)}")
-            continue
-        if not orphan and not args.yes and not confirmed(row, reason):
-            print(f"kept    {row.name}")
-            continue
-        try:
-            reclaim_segment(row.name, force=args.force)
-        except errors.LanekitError as error:
-            # Between judging and removing somebody else may have taken it over: no failure of ours.
-            print(f"kept    {row.name}  ({error})")
-            failed = failed or bool(args.names)
-        else:
-            found += 1
-            print(f"removed {row.name}  {human_size(row.size)}  {what_it_is(row)}")
-    if found == 0 and not args.names:
+    fates = [judged(row, args) for row in rows if not args.names or row.name in args.names]
+    if args.json:
+        print(json.dumps([fate.to_json() for fate in fates], indent=2))
+    elif not any(fate.is_news for fate in fates) and not args.names:
         print("nothing to clean")
-    return 1 if failed else 0
+    # Who said no to a question has got what was asked for.
+    refused = any(fate.outcome == "kept" and fate.reason for fate in fates)
+    return 1 if unknown or (args.names and refused) else 0
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a segment, and why."""
+
+    row: Row
+    outcome: Literal["removed", "would remove", "kept"]
+    reason: str = ""
+    is_news: bool = True
+    """Whether somebody who named no segment wants to know."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for other programs."""
+        return {
+            "name": self.row.name,
+            "run": None if self.row.info is None else self.row.info.run_id,
+            "size": self.row.size,
+            "outcome": self.outcome,
+            "reason": self.reason or None,
+        }
+
+    def __str__(self) -> str:
+        if self.outcome != "kept":
+            size = human_size(self.row.size)
+            return f"{self.outcome} {self.row.name}  {size}  {what_it_is(self.row)}"
+        return f"kept    {self.row.name}" + (f"  ({self.reason})" if self.reason else "")
+
+
+def judged(row: Row, args: argparse.Namespace) -> Fate:
+    """Decide about one segment, do it, and say so at once: the next one may need an answer."""
+    fate = decided(row, args)
+    if not args.json and (args.names or fate.is_news):
+        print(fate, flush=True)
+    return fate
+
+
+def decided(row: Row, args: argparse.Namespace) -> Fate:
+    """Remove a segment if that is right."""
+    try:
+        check_orphan(row.name)
+        orphan, reason = True, ""
+    except errors.LanekitError as error:
+        orphan, reason = False, str(error)
+    if not orphan and not args.force:
+        return Fate(row, "kept", reason, is_news=row.info is None)
+    if args.dry_run:
+        return Fate(row, "would remove")
+    if not orphan and not args.yes and (args.json or not confirmed(row, reason)):
+        return Fate(row, "kept")
+    try:
+        reclaim_segment(row.name, force=args.force)
+    except errors.LanekitError as error:
+        # Between judging and removing somebody else may have taken it over: no failure of ours.
+        return Fate(row, "kept", str(error))
+    return Fate(row, "removed")
 
 
 def what_it_is(row: Row) -> str:

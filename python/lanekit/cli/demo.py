@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from contextlib import suppress
 
 from lanekit.cli.columns import Colour, Paint, columns
@@ -53,14 +52,11 @@ def run(args: argparse.Namespace) -> int:
         for remark in [*training.remarks, *remarks]:
             _say(remark)
         _say(_introduction(args, training, face.name))
-        end = None if args.seconds is None else time.monotonic() + args.seconds
         if not signals.quit:
             face.show(training, args.seconds, lambda: signals.quit)
-        # A window may outlast the training: it is told how that ended all the same.
-        early = not training.alive()
-        if early and end is not None and time.monotonic() >= end:
-            early = False
-        _farewell_begins(training)
+        early = not training.alive()  # a window may have outlasted it
+        if training.recorded_in:
+            _say("ending the run and storing the rest of it ...")
     if early:
         print(f"lanekit demo: {training.failure()}", file=sys.stderr)
         return 1
@@ -76,11 +72,6 @@ def _introduction(args: argparse.Namespace, training: DemoRun, where: str) -> st
         rows.append(["recorded in", training.recorded_in])
     lines = [f"a PPO learns {what}; Ctrl-C ends it and cleans up", *columns(rows)]
     return "\n  ".join(lines)
-
-
-def _farewell_begins(training: DemoRun) -> None:
-    if training.recorded_in:
-        _say("ending the run and storing the rest of it ...")
 
 
 def _summary(args: argparse.Namespace, training: DemoRun) -> str:
