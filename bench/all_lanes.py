@@ -129,8 +129,8 @@ def _written_with(lanes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, about["version"]
 
 
-def measure_all(names: list[str], mode: str, noise_limit: float) -> Record:
-    """Measure lanes one after the other."""
+def measure_all(names: list[str], mode: str, noise_limit: float, path: Path) -> Record:
+    """Measure lanes one after the other; the file has each as soon as it is done."""
     if any(_STEP_PEERS.glob("installed-*")):  # else it is not there, or not complete
         os.environ.setdefault(PYTHON_VARIABLE, str(_STEP_PEERS / "bin/python"))
     when = datetime.now(UTC).isoformat(timespec="minutes")
@@ -140,7 +140,8 @@ def measure_all(names: list[str], mode: str, noise_limit: float) -> Record:
         found = record.lanes[name] = _measured(name, mode, noise_limit)
         if "results" in found:
             record.rows += rows_of(name, found["results"])
-    record.versions |= dict(_written_with(record.lanes))
+        record.versions |= dict(_written_with(record.lanes))
+        record.save(path)
     return record
 
 
@@ -150,10 +151,9 @@ def main(arguments: argparse.Namespace) -> int:
     names = arguments.only or [
         name for name in running.METHODS if mode == "full" or name not in _IN_FULL_ONLY
     ]
-    record = measure_all(names, mode, arguments.noise)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    record.save(out / RECORD)
+    record = measure_all(names, mode, arguments.noise, out / RECORD)
     pictures = plots.draw_all(record, out, out / plots.OVERHEAD)
     (out / PAGE).write_text(page.markdown(record, pictures), encoding="utf-8")
     print(page.summary(record))

@@ -18,7 +18,7 @@ class OverSocket(FramePeer):
     """Between two peers that know each other, over a Unix socket."""
 
     package = "eclipse-zenoh"
-    calls = "put(array.tobytes()), express, drop; RingChannel(1), recv() or try_recv()"
+    calls = "put(array.tobytes()), drop; RingChannel(1), recv() or try_recv()"
     shared = False
 
     def _session(self, task: Task, side: str) -> Any:
@@ -37,7 +37,7 @@ class OverSocket(FramePeer):
     def writer(self, task: Task) -> Iterator[Publish]:
         with self._session(task, "listen") as session:
             drop = zenoh.CongestionControl.DROP
-            publisher = session.declare_publisher("frame", congestion_control=drop, express=True)
+            publisher = session.declare_publisher("frame", congestion_control=drop)
             yield self._put(publisher, task)
 
     @contextmanager
