@@ -15,14 +15,14 @@ from web_desk import CHROMIUM, PATIENCE_MS, Desk, MakePage, until
 
 @pytest.fixture(scope="session")
 def desk() -> Iterator[Desk]:
-    """Two runs: ``learning`` goes on, ``done`` has ended and was filmed."""
+    """Two runs: one goes on, one has ended and was filmed."""
     directory = Path(tempfile.mkdtemp(prefix="lk-"))
     desk = Desk(directory)
     try:
-        desk.train("done", 6, 0.0, 3)
+        desk.train(desk.done, 6, 0.0, 3)
         with desk.client() as client:
-            until(lambda: client.run("done").ended_wall_time_ns, timeout=90)
-        desk.train("learning", 1_000_000, 0.05, 0)
+            until(lambda: client.run(desk.done).ended_wall_time_ns, timeout=90)
+        desk.train(desk.learning, 1_000_000, 0.05, 0)
         yield desk
     finally:
         desk.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from web_desk import Desk, MakePage, eventually
 
 from lanekit.slow.store.run_store import RunStore
@@ -22,6 +22,10 @@ def frames_come(page: Page) -> None:
     eventually(lambda: canvas.evaluate(PIXELS) != before)
 
 
+def link_to(page: Page, run_id: str) -> Locator:
+    return page.locator(f".run-list a[href='#/run/{run_id}']")
+
+
 def hud(page: Page) -> dict[str, float]:
     return {
         name: float(page.locator(f".hud [data-metric={name}]").inner_text())
@@ -34,9 +38,12 @@ def stored(page: Page, name: str) -> str:
 
 
 def test_two_viewers_see_the_run_move_and_the_curves_grow(desk: Desk, new_page: MakePage) -> None:
-    pages = [new_page("#/run/learning"), new_page("#/run/learning", color_scheme="dark")]
+    pages = [
+        new_page(f"#/run/{desk.learning}"),
+        new_page(f"#/run/{desk.learning}", color_scheme="dark"),
+    ]
     for page in pages:
-        expect(page.get_by_role("heading", name="learning")).to_be_visible()
+        expect(page.get_by_role("heading", name=desk.learning)).to_be_visible()
         expect(page.locator(".badge")).to_have_text("running")
         frames_come(page)
         plot = page.get_by_role("img", name="Return:")
@@ -48,25 +55,25 @@ def test_two_viewers_see_the_run_move_and_the_curves_grow(desk: Desk, new_page: 
 
 
 def test_a_paused_runs_numbers_are_those_in_the_store(desk: Desk, new_page: MakePage) -> None:
-    page = new_page("#/run/learning")
+    page = new_page(f"#/run/{desk.learning}")
     frames_come(page)
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator(".badge")).to_have_text("paused")
     with RunStore.open(desk.daemon.store) as store:
 
         def newest() -> tuple[int, int, int]:
-            run = store.run("learning")
-            (step,) = store.steps("learning", last=1)
+            run = store.run(desk.learning)
+            (step,) = store.steps(desk.learning, last=1)
             return run.steps, step.episode, step.step
 
         # Paused, it says nothing more; what it said before is committed within a moment.
         eventually(lambda: newest() == newest() and stored(page, "steps") == f"{newest()[0]:,}")
         steps, episode, _ = newest()
-        so_far = store.steps("learning", episode=episode)
+        so_far = store.steps(desk.learning, episode=episode)
         total = float(so_far.reward.sum())
         eventually(lambda: hud(page)["return"] == total)
         assert hud(page) == {"reward": float(so_far.reward[-1]), "return": total, "rate": 20.0}
-        episodes = store.episodes("learning")
+        episodes = store.episodes(desk.learning)
         assert stored(page, "steps") == f"{steps:,}"
         assert stored(page, "episodes") == f"{len(episodes):,}"
         if len(episodes):
@@ -82,7 +89,7 @@ def test_a_paused_runs_numbers_are_those_in_the_store(desk: Desk, new_page: Make
 def test_the_page_goes_on_after_the_daemon_was_killed_and_started_again(
     desk: Desk, new_page: MakePage
 ) -> None:
-    page = new_page("#/run/learning")
+    page = new_page(f"#/run/{desk.learning}")
     frames_come(page)
     steps = int(stored(page, "steps").replace(",", ""))
     desk.daemon.kill()
@@ -93,7 +100,7 @@ def test_the_page_goes_on_after_the_daemon_was_killed_and_started_again(
     eventually(lambda: int(stored(page, "steps").replace(",", "")) > steps)
     with RunStore.open(desk.daemon.store) as store:
         known = page.locator("[data-number=episodes]")
-        eventually(lambda: known.inner_text() == f"{store.run('learning').episodes:,}")
+        eventually(lambda: known.inner_text() == f"{store.run(desk.learning).episodes:,}")
 
 
 def test_without_the_token_there_is_only_a_login(desk: Desk, new_page: MakePage) -> None:
@@ -102,13 +109,13 @@ def test_without_the_token_there_is_only_a_login(desk: Desk, new_page: MakePage)
     expect(login).to_be_visible()
     page.keyboard.press("Escape")
     expect(login).to_be_visible()
-    assert page.locator(".run-list li").count() == 0
+    assert link_to(page, desk.learning).count() == 0
     page.get_by_label("Token").fill("not the token, at all")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_have_text("This is not the daemon’s token.")
     page.get_by_label("Token").fill(desk.token)
     page.keyboard.press("Enter")
-    expect(page.locator(".run-list li")).to_have_count(2)
+    expect(link_to(page, desk.learning)).to_be_visible()
     assert desk.token not in page.url
     assert desk.token not in json.dumps(page.context.cookies())
     assert "lanekit" not in page.evaluate("document.cookie")
@@ -117,14 +124,14 @@ def test_without_the_token_there_is_only_a_login(desk: Desk, new_page: MakePage)
 
 
 def test_a_recorded_episode_is_looked_at_step_by_step(desk: Desk, new_page: MakePage) -> None:
-    page = new_page("#/run/done/replay/1")
+    page = new_page(f"#/run/{desk.done}/replay/1")
     frame = page.locator(".stage canvas[data-frame]")
     frame.wait_for()
     with RunStore.open(desk.daemon.store) as store:
-        steps = store.steps("done", episode=1)
-        frames = [each.pixels for each in store.frames("done", episode=1)]
+        steps = store.steps(desk.done, episode=1)
+        frames = [each.pixels for each in store.frames(desk.done, episode=1)]
     assert len(frames) == len(steps)
-    assert page.get_by_label("Episode").input_value() == "1"
+    assert page.locator("#episode").input_value() == "1"
     slider = page.get_by_role("slider", name="Step of the episode")
     slider.focus()
     for _ in range(3):
@@ -158,21 +165,20 @@ def test_everything_is_reached_by_keyboard_alone(desk: Desk, new_page: MakePage)
         raise AssertionError(f"{role} {name} is not reached by Tab")
 
     tab_to("searchbox", "Search runs")
-    page.keyboard.type("done")
-    expect(page.locator(".run-list li")).to_have_count(1)
+    page.keyboard.type(f"{desk.done} COMPLETED")
+    expect(link_to(page, desk.learning)).to_have_count(0)
+    expect(link_to(page, desk.done)).to_be_visible()
     page.keyboard.press("Control+A")
-    page.keyboard.press("Delete")
-    expect(page.locator(".run-list li")).to_have_count(2)
-    page.keyboard.type("learn")
-    expect(page.locator(".run-list li")).to_have_count(1)
-    tab_to("button", "Show learning in the grid")
+    page.keyboard.type(desk.learning)
+    expect(link_to(page, desk.done)).to_have_count(0)
+    tab_to("button", f"Show {desk.learning} in the grid")
     page.keyboard.press("Enter")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="learning")).to_be_visible()
+    expect(page.get_by_role("heading", name=desk.learning)).to_be_visible()
     tab_to("button", "Stop")
     page.keyboard.press("Enter")
-    question = page.get_by_role("dialog", name="Stop learning?")
+    question = page.get_by_role("dialog", name=f"Stop {desk.learning}?")
     expect(question).to_be_visible()
     page.keyboard.press("Escape")
     expect(question).to_be_hidden()
@@ -184,14 +190,15 @@ def test_everything_is_reached_by_keyboard_alone(desk: Desk, new_page: MakePage)
     expect(page.locator(".log")).to_contain_text("run_started")
     page.keyboard.press("Shift+Tab")
     page.goto(page.url.partition("#")[0] + "#/grid")
-    expect(page.get_by_role("link", name="Open learning")).to_be_visible()
+    expect(page.get_by_role("link", name=f"Open {desk.learning}")).to_be_visible()
     frames_come(page)
 
 
-@pytest.mark.parametrize("path", ["#/", "#/run/learning", "#/run/done/replay", "#/grid"])
+@pytest.mark.parametrize("path", ["#/", "#/run/{learning}", "#/run/{done}/replay", "#/grid"])
 def test_a_narrow_screen_shows_everything_without_scrolling_sideways(
-    path: str, new_page: MakePage
+    path: str, desk: Desk, new_page: MakePage
 ) -> None:
+    path = path.format(learning=desk.learning, done=desk.done)
     page = new_page(path, viewport={"width": 375, "height": 740}, has_touch=True)
     if path == "#/":
         expect(page.locator(".run-list li").first).to_be_visible()
@@ -206,8 +213,8 @@ def test_a_narrow_screen_shows_everything_without_scrolling_sideways(
     assert page.evaluate(wide) == []
 
 
-def test_little_motion_is_a_slow_picture_and_no_transitions(new_page: MakePage) -> None:
-    page = new_page("#/run/learning", reduced_motion="reduce")
+def test_little_motion_is_a_slow_picture_and_no_transitions(desk: Desk, new_page: MakePage) -> None:
+    page = new_page(f"#/run/{desk.learning}", reduced_motion="reduce")
     expect(page.get_by_label("Frames")).to_have_value("2")
     moving = """() => [...document.querySelectorAll("*")].filter((node) => {
       const style = getComputedStyle(node);
@@ -256,12 +263,18 @@ UNNAMED = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_words_can_be_read_and_every_control_has_a_name(scheme: str, new_page: MakePage) -> None:
-    page = new_page("#/run/done/replay", color_scheme=scheme)
-    for path in ("#/run/done/replay", "#/run/learning/log", "#/run/learning", "#/grid"):
+def test_words_can_be_read_and_every_control_has_a_name(
+    scheme: str, desk: Desk, new_page: MakePage
+) -> None:
+    learning, done = f"#/run/{desk.learning}", f"#/run/{desk.done}"
+    page = new_page(f"{done}/replay", color_scheme=scheme)
+    for path, shown in (
+        (f"{done}/replay", ".stage canvas[data-frame]"),
+        (f"{learning}/log", ".log"),
+        (learning, STAGE),
+        ("#/grid", STAGE),
+    ):
         page.evaluate("path => { location.hash = path }", path)
-        page.wait_for_selector("article, section")
-        if "log" not in path:
-            page.wait_for_selector(".stage canvas[data-frame], .stage canvas[data-seq]")
+        page.wait_for_selector(shown)
         assert page.evaluate(CONTRAST) == [], path
         assert page.evaluate(UNNAMED) == [], path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from daemon_process import DaemonProcess, until  # noqa: E402
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-PATIENCE_MS = 150_000
+PATIENCE_MS = 90_000
 """For a loaded machine: everything that is waited for comes, sooner or later."""
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -31,6 +32,9 @@ class Desk:
         # A daemon that is started again is to be found where it was.
         port = self.address.rstrip("/").rpartition(":")[2]
         self.daemon.options = ("--web", port)
+        # Lanes are the machine's, not this test's: no other run may have these names.
+        self.learning = f"learning-{os.getpid()}"
+        self.done = f"done-{os.getpid()}"
         self.token = (directory / "web.token").read_text().strip()
 
     def client(self) -> DaemonClient:
