@@ -7,9 +7,11 @@
  */
 #include "lk_platform.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <tmmintrin.h>
 #endif
 
@@ -77,8 +79,17 @@ __attribute__((target("ssse3"))) static void from_rgb_ssse3(uint8_t *out, const 
     from_rgb(out, from, count);
 }
 
+/* Not __builtin_cpu_supports(): what it reads comes from the compiler's run-time library, and not
+ * every one has it in a form that a shared object can be linked with. */
 static converter *rgb_converter(void) {
-    return __builtin_cpu_supports("ssse3") ? from_rgb_ssse3 : from_rgb;
+    static _Atomic int known; /* 0: not asked yet, which in a virtual machine takes its time */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == 0) {
+        unsigned a, b, c = 0, d;
+        answer = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSSE3) != 0 ? 2 : 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2 ? from_rgb_ssse3 : from_rgb;
 }
 
 #else
