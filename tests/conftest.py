@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sysconfig
 import uuid
@@ -15,6 +16,7 @@ import pytest
 
 from lanekit import segment_name
 from lanekit.segments import segment_path
+from role_processes import Processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -88,3 +90,33 @@ def run_id() -> Iterator[str]:
     left = path.exists()
     path.unlink(missing_ok=True)
     assert not left, f"the test left {path} behind"
+
+
+@pytest.fixture
+def spoilt_run_id() -> Iterator[str]:
+    """A run id under whose name a test may leave anything."""
+    name = f"corruption-{uuid.uuid4().hex}"
+    yield name
+    path = segment_path(segment_name("frame", name))
+    if path.is_symlink() or path.exists():
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    """Where a role in another process writes what it is at."""
+    return tmp_path / "note"
+
+
+@pytest.fixture
+def seed() -> int:
+    """Differs from run to run; pytest shows it when a test fails."""
+    return random.SystemRandom().getrandbits(32)
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    """Starts roles in processes of their own."""
+    running = Processes()
+    yield running
+    running.end()

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from tests.test_step_kills import (
-    WATCHDOG,
-    Processes,
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lanekit import StepClient
+from role_processes import WATCHDOG, Processes
+from test_step_kills import (
     SequenceWord,
     kill_many_clients,
     kill_many_servers,
@@ -23,8 +27,6 @@ from tests.test_step_kills import (
     serve_a_ledger,
     step_a_ledger,
 )
-
-from lanekit import StepClient
 
 
 @contextmanager

@@ -12,9 +12,7 @@ import json
 import mmap
 import os
 import random
-import signal
 import struct
-import subprocess
 import sys
 import time
 import uuid
@@ -26,11 +24,13 @@ import pytest
 
 import lanekit
 from lanekit._core import ffi, lib
+from role_processes import Processes, fork, kill, outcome
+
+pytestmark = pytest.mark.once  # the core does the work, whatever the Python
 
 WIDTH, HEIGHT, CAPACITY = 512, 128, 4
 LAST_LIFE = 1 << 40  # readers end when they see this writer
 TABLE_SIZE = 32  # viewer entries of a segment
-WATCHDOG = 200
 
 
 # --- frames that check themselves -----------------------------------------------------------------
@@ -91,62 +91,6 @@ def publish(writer: lanekit.FastLaneWriter, pixels: np.ndarray, seq: int, life: 
 # --- starting processes ---------------------------------------------------------------------------
 
 
-class Processes:
-    """Runs roles in processes, none of which outlives the test."""
-
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[str]] = []
-
-    def start(self, role: Callable[..., None], *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, __file__, role.__name__, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
-        )
-        self.started.append(process)
-        return process
-
-    def run(self, role: Callable[..., None], *arguments: object) -> Any:
-        return outcome(self.start(role, *arguments))
-
-    def end(self) -> None:
-        for process in self.started:
-            process.kill()
-            process.communicate()
-
-
-def outcome(process: subprocess.Popen[str]) -> Any:
-    """Let a role end, and return what it printed."""
-    out, err = process.communicate(timeout=WATCHDOG)
-    assert process.returncode == 0, f"ended with {process.returncode}:\n{err}"
-    return json.loads(out)
-
-
-def fork(life: Callable[[], None]) -> int:
-    """Run `life` in a forked child, which is expected to be killed; return its pid."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            life()
-        except BaseException as error:
-            print(f"child: {error!r}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(70)
-    return pid
-
-
-def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status), (
-        f"a child ended by itself with {os.waitstatus_to_exitcode(status)}"
-    )
-    assert os.WTERMSIG(status) == signal.SIGKILL
-
-
 def viewers(run_id: str) -> int:
     out = ffi.new("struct lk_frame_status *")
     assert lib.lk_frame_inspect(lanekit.segment_name("frame", run_id).encode(), out) == 0
@@ -163,19 +107,6 @@ def run_id() -> Iterator[str]:
     yield name
     if os.path.exists(path_of(name)):
         os.unlink(path_of(name))
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    running = Processes()
-    yield running
-    running.end()
-
-
-@pytest.fixture
-def seed() -> int:
-    """Differs from run to run; pytest shows it when a test fails."""
-    return random.SystemRandom().getrandbits(32)
 
 
 # --- the tests ------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ What can not be told from a correct peer's bytes is not expected to be noticed: 
 arrays carry no checksum, and a sequence that moves as a peer would move it is believed. What must
 hold is that no corruption makes a process crash or hang, or reach outside the lane's memory.
 
-The roles at the end of this file run in processes of their own: `python <this file> ROLE ...`. Each
-notes in a file which case it is at, so that a crash names its case.
+The roles at the end of this file run in processes of their own; see spoilt_lanes.py.
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +26,7 @@ import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
+from spoilt_lanes import DAMAGES, Notebook, damaged, run
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
 
@@ -40,8 +38,6 @@ CONFIG = StepLaneConfig(
     description="a lane to be spoiled",
     command_ring=4096,
 )
-WATCHDOG = 200
-DAMAGES = ("zero", "ones", "xor", "random")
 
 Refusals = tuple[type[lanekit.LanekitError], ...]
 GEOMETRY: Refusals = (lanekit.BadSegmentGeometry,)
@@ -71,39 +67,8 @@ def lane() -> Iterator[str]:
     path_of(name).unlink(missing_ok=True)
 
 
-@pytest.fixture
-def note(tmp_path: Path) -> Path:
-    return tmp_path / "note"
-
-
-@pytest.fixture
-def seed() -> int:
-    """Differs from run to run; pytest shows it when a test fails."""
-    return random.SystemRandom().getrandbits(32)
-
-
 def path_of(lane: str) -> Path:
     return segment_path(segment_name("step", lane))
-
-
-def run(role: Callable[..., None], *arguments: object, note: Path) -> Any:
-    """Run a role to its end; a crash or a hang fails with the case that the role noted last."""
-    process = subprocess.Popen(
-        [sys.executable, __file__, role.__name__, *map(str, arguments), str(note)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
-    )
-    try:
-        out, err = process.communicate(timeout=WATCHDOG)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        _, err = process.communicate()
-        pytest.fail(f"hangs at {note.read_text().strip()}\n{err}")
-    case = note.read_text().strip() if note.exists() else "the start"
-    assert process.returncode == 0, f"ended with {process.returncode} at {case}:\n{err}"
-    return json.loads(out)
 
 
 # --- overwritten bytes ----------------------------------------------------------------------------
@@ -208,20 +173,6 @@ def test_a_cut_segment_is_refused_to_whoever_comes(lane: str, cut: str) -> None:
 
 
 # --- roles ----------------------------------------------------------------------------------------
-
-
-class Notebook:
-    """Where a role writes which case it is at."""
-
-    def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT)
-
-    def write(self, text: str) -> None:
-        os.pwrite(self.fd, text.encode().ljust(100), 0)
-
-
-def damaged(byte: int, damage: str, chance: random.Random) -> int:
-    return {"zero": 0, "ones": 0xFF, "xor": byte ^ 0x5A, "random": chance.randrange(256)}[damage]
 
 
 def step_once(server: StepServer, client: StepClient, number: int) -> None:

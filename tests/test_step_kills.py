@@ -12,14 +12,12 @@ import contextlib
 import itertools
 import json
 import mmap
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +29,9 @@ import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
+from role_processes import WATCHDOG, Processes, fork, kill, outcome
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
-
-WATCHDOG = 250
 LAST_LIFE = 1 << 30  # survivors end when they have met this peer
 FRAME_SEQ = 1152  # docs/layout.md
 U64 = npt.NDArray[np.uint64]
@@ -42,37 +39,6 @@ U64 = npt.NDArray[np.uint64]
 
 def path_of(lane: str) -> Path:
     return segment_path(segment_name("step", lane))
-
-
-class Processes:
-    """Runs roles in processes, none of which outlives the test."""
-
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[str]] = []
-
-    def start(self, role: Callable[..., None], *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, __file__, role.__name__, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
-        )
-        self.started.append(process)
-        return process
-
-    def end(self) -> None:
-        for process in self.started:
-            process.kill()
-            process.communicate()
-
-
-def outcome(process: subprocess.Popen[str]) -> Any:
-    """Let a role end, and return what it printed."""
-    out, err = process.communicate(timeout=WATCHDOG)
-    assert process.returncode == 0, f"ended with {process.returncode}:\n{err}"
-    return json.loads(out)
 
 
 def wait_for(first: subprocess.Popen[str], other: subprocess.Popen[str]) -> None:
@@ -90,19 +56,6 @@ def lane() -> Iterator[str]:
     name = f"step-kills-{uuid.uuid4().hex}"
     yield name
     path_of(name).unlink(missing_ok=True)
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    running = Processes()
-    yield running
-    running.end()
-
-
-@pytest.fixture
-def seed() -> int:
-    """Differs from run to run; pytest shows it when a test fails."""
-    return random.SystemRandom().getrandbits(32)
 
 
 # --- each step once -------------------------------------------------------------------------------
@@ -253,27 +206,6 @@ def serve_a_ledger(lane: str, wait: Any, pipelined: str) -> None:
             server.obs[envs, 0] = ledger.enter(envs, server.actions[envs])
             server.obs[envs, 1] = number
             server.commit()
-
-
-def fork(life: Callable[[], None]) -> int:
-    """Run `life` in a forked child, which is expected to be killed; return its pid."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            life()
-        except BaseException as error:
-            print(f"child: {error!r}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(70)
-    return pid
-
-
-def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status), (
-        f"a child ended by itself with {os.waitstatus_to_exitcode(status)}"
-    )
 
 
 def same(array: npt.NDArray[np.int64], word: int) -> bool:

@@ -82,6 +82,7 @@ def test_sound_lanes_are_clean_whoever_writes_and_reads_them() -> None:
     assert total["waits"] > 0
 
 
+@pytest.mark.once  # nobody here is written in Python
 def test_several_readers_check_one_writer() -> None:
     cores = f"{CORES[0]},{CORES[-1]},{CORES[0]}"
     found = verdict("--frames", "30000", f"--pin={cores}", "--with", "c-processes")
@@ -100,6 +101,7 @@ def test_time_can_be_the_limit_and_large_frames_are_checked() -> None:
 COUNTERS = {"early-head": "reordered", "lost-wake": "lost"}
 
 
+@pytest.mark.once  # nobody here is written in Python
 @pytest.mark.parametrize("mode", ["c-threads", "c-processes"])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_each_injected_bug_is_found_by_every_shape_that_can_show_it(kind: str, mode: str) -> None:

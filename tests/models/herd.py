@@ -28,10 +28,14 @@ def herd7() -> Path:
     return Path(cache) / "lanekit" / "checkers" / "herd7"
 
 
-def ask(litmus: Path, model: str) -> Answer:
-    """Ask whether the test's condition can hold."""
+def ask(litmus: Path, model: str, settle: bool = False) -> Answer:
+    """Ask whether the test's condition can hold; to settle just that, stop where it does.
+
+    Then only executions that could show it are looked at, and races in others are not reported.
+    """
     # One more turn of a loop at most: what a retry does, its first turn did.
-    command = [str(herd7()), "-unroll", "1", "-model", model, str(litmus)]
+    command = [str(herd7()), "-unroll", "1", "-model", model]
+    command += ["-speedcheck", "fast", str(litmus)] if settle else [str(litmus)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     observed = re.search(
         r"^Observation \S+ (Never|Sometimes|Always) (\d+) (\d+)", done.stdout, re.M

@@ -12,397 +12,44 @@ The bytes are those of the FlatBuffers format: ``flatc`` and its runtimes read a
 
 from __future__ import annotations
 
-import enum
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lanekit.errors import MalformedMessage
+from lanekit.command._field_types import (
+    Array,
+    Blob,
+    Enumerated,
+    FieldType,
+    Number,
+    Offsets,
+    Structure,
+    StructValue,
+    Text,
+    Texts,
+    Truth,
+)
+from lanekit.command._message_bytes import I32, SIZE_MAX, U16, U32, Source, align, wrong
 
-__all__ = ["Message", "StructValue", "decode", "decode_apart", "encode"]
-
-_U16 = struct.Struct("<H")
-_U32 = struct.Struct("<I")
-_I32 = struct.Struct("<i")
-
-# Parts of a message may be referred to more than once, which is how writers save space. What all
-# references together may add up to, as a multiple of the message's size.
-_SHARING = 16
-_SHARING_FLOOR = 65536
-# Offsets are 32 bits wide, and some are signed.
-_SIZE_MAX = 2**31 - 1
+__all__ = [
+    "Array",
+    "Blob",
+    "Enumerated",
+    "Message",
+    "Number",
+    "StructValue",
+    "Structure",
+    "Text",
+    "Texts",
+    "Truth",
+    "decode",
+    "decode_apart",
+    "encode",
+]
 
 M = TypeVar("M", bound="Message")
-
-
-def _wrong(where: str, what: str) -> NoReturn:
-    raise MalformedMessage(f"malformed message: {where} {what}")
-
-
-class _Source:
-    """The bytes of a message, read with care."""
-
-    __slots__ = ("_left", "data", "size")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.size = len(data)
-        self._left = max(self.size * _SHARING, _SHARING_FLOOR)
-
-    def claim(self, position: int, size: int, alignment: int, where: str) -> None:
-        """Check that these bytes are there and aligned, and count them."""
-        if position + size > self.size:
-            _wrong(where, f"at byte {position} leaves the message, which has {self.size} bytes")
-        if position % alignment:
-            _wrong(where, f"at byte {position} is not aligned to {alignment} bytes")
-        self._left -= size + 8
-        if self._left < 0:
-            _wrong(where, "refers to the same bytes too often")
-
-    def u16(self, position: int) -> int:
-        value: int = _U16.unpack_from(self.data, position)[0]
-        return value
-
-    def u32(self, position: int) -> int:
-        value: int = _U32.unpack_from(self.data, position)[0]
-        return value
-
-    def follow(self, position: int, where: str) -> int:
-        """Return where the offset at `position` leads; the offset itself was claimed before."""
-        offset = self.u32(position)
-        # Offsets count from themselves. Zero would be the offset as its own target.
-        if not 0 < offset <= self.size - position:
-            _wrong(where, f"has the offset {offset} at byte {position}, which leads nowhere")
-        return position + offset
-
-    def vector(self, position: int, element_size: int, alignment: int, where: str) -> int:
-        """Follow the offset to a vector and return its length; the elements begin 4 bytes on."""
-        start = self.follow(position, where)
-        self.claim(start, 4, 4, where)
-        length = self.u32(start)
-        if length > self.size:  # keeps the product small as well
-            _wrong(where, f"claims {length} elements in a message of {self.size} bytes")
-        self.claim(start + 4, length * element_size, alignment, where)
-        return length
-
-
-def _align(out: bytearray, alignment: int, ahead: int = 0) -> None:
-    """Pad so that what comes `ahead` bytes on is aligned."""
-    out.extend(bytes(-(len(out) + ahead) % alignment))
-
-
-class FieldType:
-    """What a field of a table holds: how it is checked, written and read."""
-
-    size = 4  # in the table itself; an offset, unless a subclass says otherwise
-    alignment = 4
-    default: Any = None
-
-    def accept(self, value: Any, where: str) -> Any:
-        """Return the value as it will arrive at the other end, or say what is wrong with it."""
-        raise NotImplementedError
-
-    def absent(self, value: Any) -> bool:
-        """Whether the value need not be written."""
-        return value is None
-
-    def write(self, out: bytearray, at: int, value: Any, vtables: dict[bytes, int]) -> None:
-        """Write the value; `at` is its place in the table."""
-        _U32.pack_into(out, at, self.append(out, value, vtables) - at)
-
-    def append(self, out: bytearray, value: Any, vtables: dict[bytes, int]) -> int:
-        """Append what an offset leads to, and return where it begins."""
-        raise NotImplementedError
-
-    def read(self, source: _Source, position: int, where: str) -> Any:
-        """Read the value from its place in the table, which was claimed."""
-        raise NotImplementedError
-
-
-# --- values in the table itself -------------------------------------------------------------------
-
-
-class Number(FieldType):
-    """An integer or a float; `code` is its letter in the struct module."""
-
-    def __init__(self, code: str, default: float = 0) -> None:
-        self._struct = struct.Struct(f"<{code}")
-        self.size = self.alignment = self._struct.size
-        self._float = code in "fd"
-        self.default = float(default) if self._float else default
-        bits = 8 * self.size
-        self._low, self._high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        if code.isupper():
-            self._low, self._high = (0, 2**bits - 1)
-
-    def accept(self, value: Any, where: str) -> int | float:
-        if self._float:
-            if isinstance(value, bool | np.bool_) or not isinstance(
-                value, int | float | np.integer | np.floating
-            ):
-                raise TypeError(f"{where} is a number, not {type(value).__name__}")
-            try:
-                arrived: float = self._struct.unpack(self._struct.pack(value))[0]
-            except OverflowError:
-                raise ValueError(f"{where} can not hold {value}") from None
-            return arrived
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{where} is an integer, not {type(value).__name__}")
-        if not self._low <= value <= self._high:
-            raise ValueError(f"{where} must be from {self._low} to {self._high}, not {value}")
-        return int(value)
-
-    def absent(self, value: Any) -> bool:
-        return bool(value == self.default)
-
-    def write(self, out: bytearray, at: int, value: Any, vtables: dict[bytes, int]) -> None:
-        self._struct.pack_into(out, at, value)
-
-    def read(self, source: _Source, position: int, where: str) -> Any:
-        return self._struct.unpack_from(source.data, position)[0]
-
-
-class Truth(Number):
-    """True or false, in one byte."""
-
-    def __init__(self, default: bool = False) -> None:
-        super().__init__("B")
-        self.default = default
-
-    def accept(self, value: Any, where: str) -> bool:
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{where} is True or False, not {type(value).__name__}")
-        return bool(value)
-
-    def read(self, source: _Source, position: int, where: str) -> bool:
-        return bool(super().read(source, position, where))
-
-
-class Enumerated(Number):
-    """A member of an enumeration. A number that is none of them is refused."""
-
-    def __init__(self, code: str, kind: type[enum.IntEnum], default: int = 0) -> None:
-        super().__init__(code, default)
-        self._kind = kind
-        self._members = {int(member): member for member in kind}
-        self.default = kind(default)
-
-    def accept(self, value: Any, where: str) -> enum.IntEnum:
-        if isinstance(value, int | np.integer) and int(value) in self._members:
-            return self._members[int(value)]
-        known = ", ".join(member.name for member in self._kind)
-        raise ValueError(f"{where} is a {self._kind.__name__} ({known}), not {value!r}")
-
-    def read(self, source: _Source, position: int, where: str) -> enum.IntEnum:
-        value = super().read(source, position, where)
-        member = self._members.get(value)
-        if member is None:
-            _wrong(where, f"has the value {value}, which is no {self._kind.__name__}")
-        return member
-
-
-class StructValue:
-    """Base of the classes for FlatBuffers structs: a few floats, always all of them."""
-
-    __slots__ = ()
-    FORMAT: ClassVar[struct.Struct]
-
-    def __post_init__(self) -> None:
-        names: tuple[str, ...] = self.__slots__
-        values = [getattr(self, name) for name in names]
-        for name, value in zip(names, values, strict=True):
-            if isinstance(value, bool | np.bool_) or not isinstance(
-                value, int | float | np.integer | np.floating
-            ):
-                where = f"{type(self).__name__}.{name}"
-                raise TypeError(f"{where} is a number, not {type(value).__name__}")
-        try:
-            arrived = self.FORMAT.unpack(self.FORMAT.pack(*values))
-        except OverflowError:
-            raise ValueError(f"{type(self).__name__} can not hold {values}") from None
-        for name, value in zip(names, arrived, strict=True):
-            object.__setattr__(self, name, value)
-
-
-class Structure(FieldType):
-    """A struct, or None."""
-
-    def __init__(self, kind: type[StructValue]) -> None:
-        self._kind = kind
-        self.size = kind.FORMAT.size
-
-    def accept(self, value: Any, where: str) -> StructValue | None:
-        if value is not None and not isinstance(value, self._kind):
-            wanted = self._kind.__name__
-            raise TypeError(f"{where} is a {wanted} or None, not {type(value).__name__}")
-        return value
-
-    def write(self, out: bytearray, at: int, value: Any, vtables: dict[bytes, int]) -> None:
-        names: tuple[str, ...] = self._kind.__slots__
-        self._kind.FORMAT.pack_into(out, at, *(getattr(value, name) for name in names))
-
-    def read(self, source: _Source, position: int, where: str) -> StructValue:
-        return self._kind(*self._kind.FORMAT.unpack_from(source.data, position))
-
-
-# --- values behind an offset ----------------------------------------------------------------------
-
-
-class Text(FieldType):
-    """A string."""
-
-    default = ""
-
-    def accept(self, value: Any, where: str) -> str:
-        if not isinstance(value, str):
-            raise TypeError(f"{where} is a str, not {type(value).__name__}")
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{where} can not be written as UTF-8: {error}") from None
-        return str(value)
-
-    def absent(self, value: Any) -> bool:
-        return not value
-
-    def append(self, out: bytearray, value: str, vtables: dict[bytes, int]) -> int:
-        encoded = value.encode()
-        _align(out, 4)
-        start = len(out)
-        out += _U32.pack(len(encoded))
-        out += encoded
-        out.append(0)
-        return start
-
-    def read(self, source: _Source, position: int, where: str) -> str:
-        start = source.follow(position, where)
-        source.claim(start, 4, 4, where)
-        length = source.u32(start)
-        source.claim(start + 4, length + 1, 1, where)
-        end = start + 4 + length
-        if source.data[end] != 0:
-            _wrong(where, "is a string without a zero at its end")
-        try:
-            return source.data[start + 4 : end].decode()
-        except UnicodeDecodeError as error:
-            raise MalformedMessage(f"malformed message: {where} is not UTF-8: {error}") from None
-
-
-class Blob(FieldType):
-    """Bytes."""
-
-    default = b""
-
-    def accept(self, value: Any, where: str) -> bytes:
-        try:
-            return value if type(value) is bytes else bytes(memoryview(value))
-        except TypeError:
-            name = type(value).__name__
-            raise TypeError(f"{where} is bytes or a buffer of them, not {name}") from None
-
-    def absent(self, value: Any) -> bool:
-        return not value
-
-    def append(self, out: bytearray, value: bytes, vtables: dict[bytes, int]) -> int:
-        _align(out, 4)
-        start = len(out)
-        out += _U32.pack(len(value))
-        out += value
-        return start
-
-    def read(self, source: _Source, position: int, where: str) -> bytes:
-        length = source.vector(position, 1, 1, where)
-        start = source.follow(position, where) + 4
-        return source.data[start : start + length]
-
-
-class Array(FieldType):
-    """A list of numbers, as a numpy array of one dimension."""
-
-    def __init__(self, code: str) -> None:
-        self._dtype = np.dtype(f"<{code}")
-        self.default = np.zeros(0, self._dtype)
-        self.default.setflags(write=False)
-
-    def accept(self, value: Any, where: str) -> npt.NDArray[Any]:
-        found = np.asarray(value)
-        if found.ndim != 1:
-            raise ValueError(f"{where} has one dimension, not {found.ndim}")
-        if found.size and found.dtype.kind not in ("iuf" if self._dtype.kind == "f" else "iu"):
-            raise TypeError(f"{where} holds {self._dtype.name}, not {found.dtype}")
-        if self._dtype.kind in "iu" and found.size:
-            limits = np.iinfo(self._dtype)
-            if int(found.min()) < limits.min or int(found.max()) > limits.max:
-                raise ValueError(f"{where} holds numbers from {limits.min} to {limits.max}")
-        # A copy: what is sent must not change because its source does.
-        with np.errstate(over="ignore"):
-            taken = np.array(found, self._dtype)
-        if self._dtype.kind == "f" and np.isinf(taken).sum() != np.isinf(found).sum():
-            raise ValueError(
-                f"{where} holds {self._dtype.name}, which some numbers are too large for"
-            )
-        taken.setflags(write=False)
-        return taken
-
-    def absent(self, value: Any) -> bool:
-        return len(value) == 0
-
-    def append(self, out: bytearray, value: npt.NDArray[Any], vtables: dict[bytes, int]) -> int:
-        _align(out, 4)
-        _align(out, self._dtype.itemsize, ahead=4)
-        start = len(out)
-        out += _U32.pack(len(value))
-        out += value.tobytes()
-        return start
-
-    def read(self, source: _Source, position: int, where: str) -> npt.NDArray[Any]:
-        size = self._dtype.itemsize
-        length = source.vector(position, size, size, where)
-        start = source.follow(position, where) + 4
-        return np.frombuffer(source.data, self._dtype, length, start)
-
-
-class _Offsets(FieldType):
-    """A vector of offsets to values of another type."""
-
-    default = ()
-
-    def __init__(self, element: FieldType) -> None:
-        self._element = element
-
-    def accept(self, value: Any, where: str) -> tuple[Any, ...]:
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise TypeError(f"{where} is a list, not {type(value).__name__}")
-        return tuple(self._element.accept(item, f"{where}[{i}]") for i, item in enumerate(value))
-
-    def absent(self, value: Any) -> bool:
-        return not value
-
-    def append(self, out: bytearray, value: Sequence[Any], vtables: dict[bytes, int]) -> int:
-        _align(out, 4)
-        start = len(out)
-        out += _U32.pack(len(value))
-        out += bytes(4 * len(value))
-        for place, item in enumerate(value, 1):
-            self._element.write(out, start + 4 * place, item, vtables)
-        return start
-
-    def read(self, source: _Source, position: int, where: str) -> tuple[Any, ...]:
-        length = source.vector(position, 4, 4, where)
-        start = source.follow(position, where) + 4
-        read = self._element.read
-        return tuple(read(source, at, where) for at in range(start, start + 4 * length, 4))
-
-
-class Texts(_Offsets):
-    """A list of strings."""
-
-    def __init__(self) -> None:
-        super().__init__(Text())
 
 
 class SubTable(FieldType):
@@ -420,7 +67,7 @@ class SubTable(FieldType):
     def append(self, out: bytearray, value: Message, vtables: dict[bytes, int]) -> int:
         return _append_table(out, value, vtables)
 
-    def read(self, source: _Source, position: int, where: str) -> Message:
+    def read(self, source: Source, position: int, where: str) -> Message:
         return _read_table(source, source.follow(position, where), self._kind)
 
 
@@ -434,7 +81,7 @@ class _Element(SubTable):
         return accepted
 
 
-class Tables(_Offsets):
+class Tables(Offsets):
     """A list of messages."""
 
     def __init__(self, kind: type[Message]) -> None:
@@ -524,17 +171,17 @@ def _append_table(out: bytearray, message: Message, vtables: dict[bytes, int]) -
     slots = 1 + max((number for number, _, _ in present), default=-1)
     # Where the fields are depends on where the table begins, and that on whether its vtable is
     # new: try without one first.
-    _align(out, 4)
+    align(out, 4)
     start = len(out)
     for table in (start, start + (4 + 2 * slots + 3) // 4 * 4):
         vtable = bytearray(4 + 2 * slots)
         at = table + 4
         for number, kind, _ in present:
             at += -at % kind.alignment
-            _U16.pack_into(vtable, 4 + 2 * number, at - table)
+            U16.pack_into(vtable, 4 + 2 * number, at - table)
             at += kind.size
-        _U16.pack_into(vtable, 0, len(vtable))
-        _U16.pack_into(vtable, 2, at - table)
+        U16.pack_into(vtable, 0, len(vtable))
+        U16.pack_into(vtable, 2, at - table)
         known = vtables.get(bytes(vtable))
         if known is not None:
             break
@@ -542,9 +189,9 @@ def _append_table(out: bytearray, message: Message, vtables: dict[bytes, int]) -
         known = vtables[bytes(vtable)] = start
         out += vtable
     out += bytes(at - len(out))
-    _I32.pack_into(out, table, table - known)
+    I32.pack_into(out, table, table - known)
     for number, kind, value in present:
-        kind.write(out, table + _U16.unpack_from(vtable, 4 + 2 * number)[0], value, vtables)
+        kind.write(out, table + U16.unpack_from(vtable, 4 + 2 * number)[0], value, vtables)
     return table
 
 
@@ -560,18 +207,18 @@ class _Table:
 
     __slots__ = ("_position", "_size", "_source", "_vtable", "_vtable_size")
 
-    def __init__(self, source: _Source, position: int, name: str) -> None:
+    def __init__(self, source: Source, position: int, name: str) -> None:
         self._source = source
         self._position = position
         source.claim(position, 4, 4, name)
-        self._vtable = position - _I32.unpack_from(source.data, position)[0]
+        self._vtable = position - I32.unpack_from(source.data, position)[0]
         where = f"the vtable of {name}"
         if self._vtable < 0:
-            _wrong(where, f"is at byte {self._vtable}")
+            wrong(where, f"is at byte {self._vtable}")
         source.claim(self._vtable, 4, 2, where)
         self._vtable_size, self._size = source.u16(self._vtable), source.u16(self._vtable + 2)
         if self._vtable_size < 4 or self._vtable_size % 2 or self._size < 4:
-            _wrong(where, f"has the sizes {self._vtable_size} and {self._size}")
+            wrong(where, f"has the sizes {self._vtable_size} and {self._size}")
         source.claim(self._vtable, self._vtable_size, 2, where)
         source.claim(position, self._size, 4, name)
 
@@ -582,25 +229,25 @@ class _Table:
         if offset == 0:
             return 0
         if offset < 4 or offset + kind.size > self._size:
-            _wrong(where, f"is at byte {offset} of a table of {self._size} bytes")
+            wrong(where, f"is at byte {offset} of a table of {self._size} bytes")
         position = self._position + offset
         if position % kind.alignment:
-            _wrong(where, f"at byte {position} is not aligned to {kind.alignment} bytes")
+            wrong(where, f"at byte {position} is not aligned to {kind.alignment} bytes")
         return position
 
 
-def _read_field(source: _Source, table: _Table, field: Field, owner: str) -> Any:
+def _read_field(source: Source, table: _Table, field: Field, owner: str) -> Any:
     where = f"{owner}.{field.name}"
     position = table.find(field.number, field.type, where)
     return field.type.read(source, position, where) if position else field.type.default
 
 
-def _read_table(source: _Source, position: int, kind: type[M]) -> M:
+def _read_table(source: Source, position: int, kind: type[M]) -> M:
     table = _Table(source, position, kind.__name__)
     return kind._from_fields([_read_field(source, table, f, kind.__name__) for f in kind.FIELDS])
 
 
-def _read_union(source: _Source, table: _Table, field: Field, where: str) -> Message | None:
+def _read_union(source: Source, table: _Table, field: Field, where: str) -> Message | None:
     assert isinstance(field.type, UnionOf)
     tag = table.find(field.number - 1, _BYTE, where)
     number = source.data[tag] if tag else 0
@@ -608,10 +255,10 @@ def _read_union(source: _Source, table: _Table, field: Field, where: str) -> Mes
     if number == 0 and position == 0:
         return None
     if number == 0 or position == 0:
-        _wrong(where, "has a type and no value, or a value and no type")
+        wrong(where, "has a type and no value, or a value and no type")
     kind = field.type.kinds.get(number)
     if kind is None:
-        _wrong(where, f"has the type {number}, which this lanekit does not know")
+        wrong(where, f"has the type {number}, which this lanekit does not know")
     return _read_table(source, source.follow(position, where), kind)
 
 
@@ -622,18 +269,18 @@ def encode(message: Message, identifier: bytes) -> bytes:
     """Return a message as a FlatBuffer with this file identifier."""
     out = bytearray(4) + identifier
     root = _append_table(out, message, {})
-    _U32.pack_into(out, 0, root)
-    _align(out, 4)
+    U32.pack_into(out, 0, root)
+    align(out, 4)
     return bytes(out)
 
 
-def _root(data: bytes, name: str, identifier: bytes) -> tuple[_Source, int]:
-    source = _Source(data)
-    if source.size > _SIZE_MAX:
-        _wrong(name, f"has {source.size} bytes, more than an offset can span")
+def _root(data: bytes, name: str, identifier: bytes) -> tuple[Source, int]:
+    source = Source(data)
+    if source.size > SIZE_MAX:
+        wrong(name, f"has {source.size} bytes, more than an offset can span")
     source.claim(0, 8, 1, name)
     if data[4:8] != identifier:
-        _wrong(name, f"has the file identifier {data[4:8]!r} and not {identifier!r}")
+        wrong(name, f"has the file identifier {data[4:8]!r} and not {identifier!r}")
     return source, source.follow(0, name)
 
 
