@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ class Network:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._token = secrets.token_hex(32)
         self.namespace = f"lanekit-{os.getpid()}"
         install_worker(root)
         self.places = {name: Place(root, name) for name in ("head", "far")}
@@ -55,7 +57,9 @@ class Network:
     def _start_nodes(self) -> None:
         port, directory = self.address.split(":")[1], str(self.root / "ray")
         head = ["--head", "--port", port, "--temp-dir", directory]
-        self._start("head", HERE, [], [*head, "--include-dashboard=false"])
+        self._start(
+            "head", HERE, [], [*head, "--include-dashboard=false", "--ray-client-server-port=0"]
+        )
         self._start(
             "far", THERE, ["ip", "netns", "exec", self.namespace], ["--address", self.address]
         )
@@ -64,8 +68,7 @@ class Network:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         settings = ["--node-ip-address", ip, "--num-cpus", "1", "--disable-usage-stats"]
         sizes = ["--object-store-memory", str(OBJECT_STORE), "--resources", f'{{"{name}": 100}}']
-        environment = {**os.environ, **self.places[name].environment, "PYTHONUNBUFFERED": "1"}
-        environment.pop("RAY_ADDRESS", None)
+        environment = {**self.environment(name), "PYTHONUNBUFFERED": "1"}
         with (self.root / f"{name}.log").open("wb") as log:
             command = [*prefix, *ray, *settings, *sizes, *options]
             node = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -75,6 +78,13 @@ class Network:
             assert node.poll() is None, said.decode()
             assert time.monotonic() < deadline, said.decode()
             time.sleep(0.2)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """Return what a process of this node has in its environment."""
+        variables = {**os.environ, **self.places[name].environment}
+        variables.pop("RAY_ADDRESS", None)
+        # Ray's own door is locked, as it should be on a network.
+        return {**variables, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
 
     def lost(self) -> int:
         """End the link, and return how many packets it lost."""
@@ -116,7 +126,7 @@ def test_runs_and_records_cross_a_network_that_loses_packets(network: Network) -
         text=True,
         timeout=420,
         check=False,
-        env={**os.environ, **network.places["head"].environment},
+        env=network.environment("head"),
     )
     assert trainer.returncode == 0, trainer.stderr
     seen = json.loads(trainer.stdout.splitlines()[-1])
