@@ -69,7 +69,7 @@ class FastLaneReader(FrameReader):
     ...     frame = reader.latest_frame()
     """
 
-    # read_into(), latest_frame() and next_frame() themselves are in C, python/ext/frame_calls.c;
+    # read_into(), latest_frame() and next_frame() themselves are in C, python/ext/frame_reads.c;
     # what is not the plain case comes back from there.
 
     def __init__(self, handle: CData, run_id: str) -> None:
