@@ -59,12 +59,7 @@ static enum attempt copy_frame(lk_frame_reader *reader, uint64_t seq, uint64_t *
     }
     info->seq = seq;
     info->timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
-    info->metrics.last_reward =
-        lk_bits_double(atomic_load_explicit(&slot->last_reward, memory_order_relaxed));
-    info->metrics.rolling_return =
-        lk_bits_double(atomic_load_explicit(&slot->rolling_return, memory_order_relaxed));
-    info->metrics.step_rate_hz =
-        lk_bits_double(atomic_load_explicit(&slot->step_rate_hz, memory_order_relaxed));
+    info->metrics = lk_frame_slot_metrics(slot);
     info->metadata_size = metadata_size == LK_NO_METADATA ? -1 : (int64_t)metadata_size;
     if (!lk_seqlock_unchanged(&slot->seq, *word)) {
         return ATTEMPT_LAPPED;

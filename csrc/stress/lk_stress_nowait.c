@@ -79,12 +79,7 @@ static bool copy_slot(struct lk_stress_party *me, const struct lk_stress_lane *l
     }
     info->metadata_size = size == LK_NO_METADATA ? -1 : (int64_t)size;
     info->timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
-    info->metrics.last_reward =
-        lk_bits_double(atomic_load_explicit(&slot->last_reward, memory_order_relaxed));
-    info->metrics.rolling_return =
-        lk_bits_double(atomic_load_explicit(&slot->rolling_return, memory_order_relaxed));
-    info->metrics.step_rate_hz =
-        lk_bits_double(atomic_load_explicit(&slot->step_rate_hz, memory_order_relaxed));
+    info->metrics = lk_frame_slot_metrics(slot);
     return slow_seqlock_unchanged(&slot->seq, word);
 }
 

@@ -17,8 +17,8 @@
 
 #define LK_STRESS_READERS_MAX 8u
 #define LK_STRESS_RUN_ID_MAX 256u
-#define LK_STRESS_LANE_ID_SIZE (LK_STRESS_RUN_ID_MAX + 8) /* with what tells the two lanes apart \
-                                                           */
+/* With what tells the two lanes of a run apart. */
+#define LK_STRESS_LANE_ID_SIZE (LK_STRESS_RUN_ID_MAX + 8)
 
 /* One party's counts; only that party writes them. */
 struct lk_stress_tally {

@@ -131,7 +131,7 @@ def transform(source: Source) -> str:
     alike = {
         name for i, names in enumerate(private) for other in private[:i] for name in names & other
     }
-    parts = [f'#include "{HERE / "relacy_core.hpp"}"\n#define LK_COPY_WORDS 1\n']
+    parts = [f'#include "{HERE / "relacy_core.hpp"}"\n']
     for file, prefix in UNITS:
         text = blank_comments(_switchable(file, source))
         for shrunk_file, old, new in SHRUNK:
