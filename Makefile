@@ -108,7 +108,7 @@ clean: ## remove what the commands above made
 
 # --- environments -------------------------------------------------------------------------------
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.c) \
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.[ch]) \
   tools/emit_binding.py
 
 $(VENV)/bin/python:

@@ -5,29 +5,10 @@
  * the core says of a record stays as it is, in C, until somebody asks; and what keeps a record's
  * room taken while an array of it lives is an object of a few words.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
-
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
-
-#include "lanekit.h"
+#include "calls.h"
 
 #include <stddef.h>
-#include <string.h>
-
-#define DIMENSIONS_MOST 5
-#define ABSENT UINT64_MAX
-
-/* Without a GIL one thread may release a record while another looks at it. */
-#ifdef Py_GIL_DISABLED
-#define WITH_OBJECT(object) Py_BEGIN_CRITICAL_SECTION(object)
-#define DONE_WITH_OBJECT() Py_END_CRITICAL_SECTION()
-#else
-#define WITH_OBJECT(object) {
-#define DONE_WITH_OBJECT() }
-#endif
+#include <structmember.h>
 
 /* --- a record's room -------------------------------------------------------------------------- */
 
@@ -59,7 +40,6 @@ static void leave_to_others(const RecordHold *self) {
 
 static void hold_dealloc(PyObject *object) {
     RecordHold *self = (RecordHold *)object;
-    PyTypeObject *type = Py_TYPE(object);
     if (self->keeper != NULL) {
         if (lk_traj_release(self->reader, self->ring, self->ticket) == LK_E_CONCURRENT) {
             PyObject *kind;
@@ -71,8 +51,7 @@ static void hold_dealloc(PyObject *object) {
         }
         Py_DECREF(self->keeper);
     }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* --- a record --------------------------------------------------------------------------------- */
@@ -101,7 +80,7 @@ static PyObject *hold_of(TakenRecord *self) {
 static PyObject *copy_record(PyTypeObject *type, const struct lk_traj_record *about,
                              const struct lk_traj_array *arrays, PyObject *places, PyObject *keeper,
                              lk_traj_reader *reader) {
-    TakenRecord *self = (TakenRecord *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    TakenRecord *self = (TakenRecord *)new_object(type);
     if (self == NULL) {
         return NULL;
     }
@@ -156,8 +135,7 @@ static PyObject *copy_records(PyObject *Py_UNUSED(module), PyObject *args) {
 /* From here on the record keeps its room, and its end gives it back. */
 static PyObject *record_hand_out(PyObject *object, PyObject *Py_UNUSED(none)) {
     TakenRecord *self = (TakenRecord *)object;
-    RecordHold *hold =
-        (RecordHold *)((allocfunc)PyType_GetSlot(hold_type, Py_tp_alloc))(hold_type, 0);
+    RecordHold *hold = (RecordHold *)new_object(hold_type);
     if (hold == NULL) {
         return NULL;
     }
@@ -273,13 +251,11 @@ static PyObject *record_place(PyObject *object, PyObject *index) {
 
 static void record_dealloc(PyObject *object) {
     TakenRecord *self = (TakenRecord *)object;
-    PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->hold);
     Py_XDECREF(self->keeper);
     Py_XDECREF(self->places);
     PyMem_Free(self->arrays);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* --- the module ------------------------------------------------------------------------------- */
@@ -339,9 +315,6 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int lk_add_trajectory_records(PyObject *module);
-
-/* Called once, by the init function in frame_calls.c. */
 int lk_add_trajectory_records(PyObject *module) {
     import_array1(-1);
     hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);

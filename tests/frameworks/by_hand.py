@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from watching import PATIENCE, Watched, check_lanes_are_gone, lanes_of, until
+from watching import PATIENCE, Watched, check_lanes_are_gone, until
 
 import lanekit
 from lanekit.integrations import FastLaneWarning, FrameNote
+from run_lanes import lanes_of
 
 WORLDS = str(Path(__file__).resolve().parent.parent / "integrations")
 SLOT_SHOWN = 2

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 import trainer
 import worlds
-from trainer import Replay, Training, frames, lanes_of, rgb
+from trainer import Replay, Training, frames, rgb
 
 import lanekit
 from lanekit.integrations import Demand, FastLaneTelemetryWrapper, FastLaneWarning, FrameNote
 from lanekit.integrations.showing.tally import BatchTally, Tally
 from lanekit.slow.emit import Emitter
+from run_lanes import lanes_of
 
 HERE = json.dumps({"rendering": "in-process"})
 

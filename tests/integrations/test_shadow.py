@@ -16,7 +16,7 @@ import pytest
 import trainer
 import worlds
 from gymnasium.envs.registration import EnvSpec
-from trainer import Replay, Training, frames, lanes_of, rgb, wait_until
+from trainer import Replay, Training, frames, rgb
 
 import lanekit
 from lanekit import inspect_segment, segment_name
@@ -26,6 +26,8 @@ from lanekit.integrations.shadow.adapters import adapter_for
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
+from patience import wait_until
+from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
 

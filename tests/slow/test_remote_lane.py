@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,19 +28,6 @@ PNG = Recipe("png")
 @pytest.fixture
 def run_id() -> str:
     return f"far-{time.time_ns()}"
-
-
-@pytest.fixture
-def worker(run_id: str) -> Iterator[PictureWorker]:
-    process = PictureWorker(run_id)
-    yield process
-    process.kill()
-
-
-@pytest.fixture
-def client(daemon: DaemonProcess) -> Iterator[DaemonClient]:
-    with DaemonClient(daemon.target) as connected:
-        yield connected
 
 
 def frame_where(

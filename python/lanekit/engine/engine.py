@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 
+from lanekit._core import WaitStrategy
 from lanekit.command import CommandServer
 from lanekit.engine.description import FINAL, info_rows, lane_description
 from lanekit.engine.drawing import Drawing
@@ -28,7 +29,6 @@ from lanekit.engine.simulation import INFOS, StepArrays, VectorSimulation, silen
 from lanekit.engine.viewport import Viewport
 from lanekit.errors import PeerLost
 from lanekit.step import StepExchange, StepLaneConfig, StepServer
-from lanekit.step.lane_end import WaitStrategy
 
 _logger = logging.getLogger(__name__)
 
@@ -133,7 +133,6 @@ class Engine:
         self._held: StepExchange | None = None  # a step that has to wait for its time
         self._stopping = False
         self._closed = False
-        self.trainers_lost = 0
 
     # --- serving ---------------------------------------------------------------------------------
 
@@ -208,7 +207,6 @@ class Engine:
         try:
             return self.lane.wait_actions(patience)
         except PeerLost as error:
-            self.trainers_lost += 1
             _logger.warning("%s", error)
             return None
 

@@ -12,6 +12,7 @@ from typing import NoReturn, Self
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
     address_of,
     check,
@@ -38,8 +39,6 @@ from lanekit.trajectory.statistics import (
     inspect_trajectory_lane,
 )
 
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
 # Records that one call into the core takes at most.
 _AT_ONCE = 32
 # After how many seconds of a standstill of our own making to say so.
@@ -255,11 +254,11 @@ class TrajectoryReader:
             record = self.try_get()
             if record is not None:
                 return record
-            left = _SLICE_NS if deadline is None else deadline - time.monotonic_ns()
+            left = SLICE_NS if deadline is None else deadline - time.monotonic_ns()
             if left <= 0:
                 return None
             waiting = asyncio.ensure_future(
-                asyncio.to_thread(lib.lk_traj_wait, self._handle, min(_SLICE_NS, left))
+                asyncio.to_thread(lib.lk_traj_wait, self._handle, min(SLICE_NS, left))
             )
             try:
                 status = await asyncio.shield(waiting)
@@ -370,7 +369,7 @@ class TrajectoryReader:
         begun = time.monotonic_ns()
         deadline = begun + (remaining or 0)
         while True:
-            step = _SLICE_NS if remaining is None else max(0, min(_SLICE_NS, remaining))
+            step = SLICE_NS if remaining is None else max(0, min(SLICE_NS, remaining))
             status = lib.lk_traj_wait(self._handle, step)
             if status > 0:
                 return True

@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
     RecordPutter,
     address_of,
+    attach_patiently,
     check,
     fail,
     ffi,
@@ -33,8 +35,6 @@ from lanekit.trajectory.statistics import ProducerStats, inspect_trajectory_lane
 
 _NULL = ffi.NULL
 _ABSENT = 2**64 - 1
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
 _put = lib.lk_traj_put
 _from_buffer = ffi.from_buffer
 
@@ -97,13 +97,11 @@ class TrajectoryWriter(RecordPutter):
         wanted = None if schema is None else TrajectorySchema.of(schema, version=version)
         fields = _NULL if wanted is None else wanted.to_c()
         count, number = (0, 0) if wanted is None else (len(wanted), wanted.version)
-        patience = seconds_to_ns(timeout)
         absence_ns = seconds_to_ns(absence)
         protect_process()
         out = ffi.new("lk_traj_writer **")
-        deadline = None if patience is None else time.monotonic_ns() + patience
-        while True:
-            status = lib.lk_traj_attach(
+        status = attach_patiently(
+            lambda: lib.lk_traj_attach(
                 out,
                 encoded,
                 len(encoded),
@@ -111,13 +109,13 @@ class TrajectoryWriter(RecordPutter):
                 count,
                 number,
                 _ABSENT if absence_ns is None else absence_ns,
-            )
-            if status >= 0:
-                return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
-            waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN)
-            if not waiting or (deadline is not None and time.monotonic_ns() >= deadline):
-                _fail_to_attach(status, name, wanted)
-            time.sleep(0.01)
+            ),
+            timeout,
+            (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN),
+        )
+        if status < 0:
+            _fail_to_attach(status, name, wanted)
+        return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
 
     @property
     def name(self) -> str:
@@ -303,7 +301,7 @@ class TrajectoryWriter(RecordPutter):
         remaining = seconds_to_ns(timeout)
         deadline = time.monotonic_ns() + (remaining or 0)
         while True:
-            step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
+            step = SLICE_NS if remaining is None else min(SLICE_NS, remaining)
             result: int = attempt(max(0, step))
             if result > 0:
                 return result
