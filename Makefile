@@ -14,8 +14,8 @@ help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
 # With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.
-DEMO_EXTRAS := slow,rl$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
-demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, or in the terminal (ENV=Acrobot-v1)
+DEMO_EXTRAS := slow,rl,web$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
+demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, a browser or the terminal (ENV=Acrobot-v1)
 	$(BIN)/lanekit demo $(if $(ENV),--env $(ENV)) $(ARGS)
 
 test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
@@ -37,7 +37,7 @@ test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython 
 
 # Not part of `make test`: it installs gigabytes and trains for minutes. tests/conftest.py leaves these tests out elsewhere.
 test-frameworks: ## train with every RL framework and watch it, in an environment of its own
-	tools/system_packages.sh $(PYTHON)
+	tools/system_packages.sh --developer $(PYTHON)
 	tools/test_frameworks.sh
 
 # Not part of `make test` either: a browser is a large thing to install, and to run beside everything else.
@@ -53,7 +53,7 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 
 # Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
 test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
-	tools/system_packages.sh $(PYTHON)
+	tools/system_packages.sh --developer $(PYTHON)
 	tools/test_cluster.sh
 
 # Nor is this, for its time. tests/conftest.py leaves these tests out elsewhere.
@@ -122,14 +122,14 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
-	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON))
+	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON) || echo 'going on: a browser or the terminal shows it too')
 	@echo "installing lanekit[$*] into $(VENV); a minute or so"
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --editable '.[$*]'
 	touch $@
 
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
-	tools/system_packages.sh --qt --instructions --postgres $(PYTHON)
+	tools/system_packages.sh --developer --qt --instructions --postgres $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,postgres,export,rl,test,test-viewer,bench,docs,lint]'
 	touch $(VENV)/.installed $@
 

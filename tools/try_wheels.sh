@@ -35,7 +35,8 @@ if "t" in sys.abiflags: assert not sys._is_gil_enabled(), "importing lanekit swi
 emulated_root() {
   if ! command -v mmdebstrap >/dev/null || ! command -v qemu-aarch64-static >/dev/null; then
     [ "$(id -u)" -eq 0 ] || { echo "error: needs mmdebstrap and qemu-user-static" >&2; exit 1; }
-    apt-get install -qq -y mmdebstrap qemu-user-static >/dev/null
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y mmdebstrap qemu-user-static >/dev/null
   fi
   [ -e "$cache/root/usr/bin/python3" ] && return
   rm -rf "$cache/root" && mkdir -p "$cache/root"
@@ -82,8 +83,15 @@ for wheel in "$@"; do
   *cp314t*aarch64.whl) looked_at "$wheel" ;;
   *aarch64.whl) emulated "$wheel" ;;
   *cp314t*) native "$wheel" "$("$here/tools/build_python.sh" 3.14t)" ;;
-  *) for python in python3.11 python3.12 python3.13 python3.14; do
-    command -v $python >/dev/null && native "$wheel" $python
-  done ;;
+  *)
+    tried=no
+    for python in python3.11 python3.12 python3.13 python3.14; do
+      # A version manager's stand-in may be there without its Python.
+      $python -c '' 2>/dev/null || continue
+      native "$wheel" $python
+      tried=yes
+    done
+    [ $tried = yes ] || { echo "error: no Python here to try $wheel in" >&2; exit 1; }
+    ;;
   esac
 done

@@ -12,6 +12,10 @@ from lanekit.cli.view import non_empty, positive
 
 NAME = "engine"
 HELP = "simulate environments of a MuJoCo model for a trainer"
+EXAMPLES = (
+    ("lanekit engine --model humanoid --num-envs 1024", "for trainers"),
+    ("lanekit engine --model hopper --view", "also for `lanekit view`"),
+)
 
 _MODES = ("deterministic", "fast", "realtime", "paused")
 

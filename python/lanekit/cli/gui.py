@@ -13,6 +13,10 @@ from lanekit.viewer.qt_platform import obstacle_to_windows
 
 NAME = "gui"
 HELP = "open the main window: all runs, live pictures, numbers, control"
+EXAMPLES = (
+    ("lanekit gui", "all runs"),
+    ("lanekit gui my-run", "with this run in front"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
