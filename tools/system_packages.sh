@@ -3,18 +3,20 @@
 # venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt and
 # MuJoCo can draw without a screen, with --window that Qt can on one, with --instructions that it can count
 # instructions, with --postgres that it can start a PostgreSQL server, with --browser that there is a browser
-# to test the page with. Installs what is missing with apt-get when it may; otherwise says what to install.
+# to test the page with, with --screen that there is a virtual screen, and a Vulkan driver that computes.
+# Installs what is missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [PYTHON]
+# usage: tools/system_packages.sh [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [--screen] [PYTHON]
 set -euo pipefail
 
-cross=no qt=no window=no instructions=no postgres=no browser=no
+cross=no qt=no window=no instructions=no postgres=no browser=no screen=no
 [ "${1:-}" != --cross ] || { cross=yes; shift; }
 [ "${1:-}" != --qt ] || { qt=yes; shift; }
 [ "${1:-}" != --window ] || { window=yes; shift; }
 [ "${1:-}" != --instructions ] || { instructions=yes; shift; }
 [ "${1:-}" != --postgres ] || { postgres=yes; shift; }
 [ "${1:-}" != --browser ] || { browser=yes; shift; }
+[ "${1:-}" != --screen ] || { screen=yes; shift; }
 python=${1:-python3}
 command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
 
@@ -65,6 +67,11 @@ fi
 if [ $window = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" xcb)"
   missing+=("${libraries[@]}")
+fi
+
+if [ $screen = yes ]; then
+  command -v Xvfb >/dev/null || missing+=(xvfb)
+  compgen -G '/usr/share/vulkan/icd.d/*' >/dev/null || missing+=(mesa-vulkan-drivers)
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0
