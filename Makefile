@@ -80,11 +80,13 @@ endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minut
 
 # Peers that can not be installed here are listed as such in the results, so nothing of this may fail.
 bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3 GB
+	-tools/system_packages.sh --window --screen $(PYTHON)
 	-tools/frame_peers.sh $(BIN)/python
 	-tools/bench_peers.sh trackers
+	-tools/bench_peers.sh rerun
 	-tools/step_peers.sh
 
-bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
+bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes some 35
 	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
 docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error

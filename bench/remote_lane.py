@@ -128,7 +128,10 @@ def ways(effort: Effort, shape: tuple[int, int]) -> dict[str, Any]:
     return {
         "frame": f"{shape[0]}x{shape[1]}",
         "ways": {
-            name: {key: statistics.median(each[key] for each in found) for key in found[0]}
+            name: {
+                **{key: statistics.median(each[key] for each in found) for key in found[0]},
+                "rounds": found,
+            }
             for name, found in rounds.items()
         },
     }
@@ -152,6 +155,7 @@ def worker_cost(effort: Effort) -> dict[str, Any]:
                     each["p50_us"] / least for each, least in zip(found, alone, strict=True)
                 ),
                 "frames": sum(each["frames"] for each in found),
+                "rounds": [each["p50_us"] for each in found],
             }
             for mode, found in rounds.items()
         },

@@ -3,13 +3,14 @@
 # venv module; with --developer also what linters, examples and tests take, with --cross that it can build and
 # emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen, with --window that Qt can on
 # one, with --instructions that it can count instructions, with --postgres that it can start a PostgreSQL
-# server, with --browser that there is a browser to test the page with.
+# server, with --browser that there is a browser to test the page with, with --screen that there is a virtual
+# screen, and a Vulkan driver that computes.
 # Installs what is missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [PYTHON]
+# usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [--screen] [PYTHON]
 set -euo pipefail
 
-developer=no cross=no qt=no window=no instructions=no postgres=no browser=no python=python3
+developer=no cross=no qt=no window=no instructions=no postgres=no browser=no screen=no python=python3
 for word in "$@"; do
   case $word in
   --developer) developer=yes ;;
@@ -19,6 +20,7 @@ for word in "$@"; do
   --instructions) instructions=yes ;;
   --postgres) postgres=yes ;;
   --browser) browser=yes ;;
+  --screen) screen=yes ;;
   -*) echo "error: $word is no option; see the head of $0" >&2; exit 2 ;;
   *) python=$word ;;
   esac
@@ -77,6 +79,11 @@ fi
 if [ $window = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" xcb)"
   missing+=("${libraries[@]}")
+fi
+
+if [ $screen = yes ]; then
+  command -v Xvfb >/dev/null || missing+=(xvfb)
+  compgen -G '/usr/share/vulkan/icd.d/*' >/dev/null || missing+=(mesa-vulkan-drivers)
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0
