@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         type=non_empty,
-        help="an MJCF file, or one that is built in: cartpole, hopper, humanoid",
+        help="an MJCF file, or one that is built in: cartpole, halfcheetah, hopper, humanoid",
     )
     parser.add_argument("--num-envs", type=_count, default=64, help="(default: %(default)s)")
     parser.add_argument(
