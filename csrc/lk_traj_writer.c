@@ -17,6 +17,11 @@
 #include <string.h>
 
 static const uint64_t wait_slice_ns = 50000000;
+/* A producer of small records sleeps until there is room for many: a wake for each would cost more
+ * than the record. But not for longer than this, once there is room for one: the consumer may keep
+ * what it has taken. */
+static const uint64_t greedy_slice_ns = 1000000;
+enum { GREEDY_SHARE = 8, SMALL_SHARE = 16 };
 static const uint64_t consumer_check_every_ns = 200000000;
 
 static int check_lane(const lk_traj_writer *writer) {
@@ -111,9 +116,13 @@ static int wait_for_room(lk_traj_writer *writer, uint64_t need, uint64_t timeout
         if (status != LK_OK || now >= deadline || lk_segment_damaged(writer->segment)) {
             break;
         }
-        uint64_t slice_end = deadline - now < wait_slice_ns ? deadline : now + wait_slice_ns;
-        uint64_t want = writer->head + need - writer->geometry.ring_size;
-        lk_traj_ring_sleep_for_room(writer->ring, writer->tail, want, slice_end);
+        uint64_t ring_size = writer->geometry.ring_size;
+        uint64_t want = writer->head + need - ring_size;
+        bool greedy = !slept && need <= ring_size / SMALL_SHARE;
+        uint64_t slice_ns = greedy ? greedy_slice_ns : wait_slice_ns;
+        uint64_t slice_end = deadline - now < slice_ns ? deadline : now + slice_ns;
+        lk_traj_ring_sleep_for_room(writer->ring, writer->tail,
+                                    greedy ? want + ring_size / GREEDY_SHARE : want, slice_end);
         slept = true;
         status = has_room(writer, need);
     }

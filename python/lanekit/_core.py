@@ -28,6 +28,7 @@ from lanekit._native import (
     TakenRecord,
     copy_records,
     ffi,
+    hand_out_records,
     lib,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "fail",
     "ffi",
     "finalize_at_exit",
+    "hand_out_records",
     "lib",
     "shared_array",
 ]

@@ -50,6 +50,13 @@ def lanekit(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--model", "hopper", "--view-camera", "nowhere"], 1, "no camera 'nowhere'"),
         (["--model", "hopper", "--image", "64"], 2, "a size is WIDTHxHEIGHT"),
         (["--model", "hopper", "--num-envs", "0"], 2, "must be at least 1"),
+        (["--model", "hopper", "--num-envs", "many"], 2, "must be a whole number, got 'many'"),
+        (["--model", "hopper", "--num-envs", "100000000000"], 1, "num_envs is 1 to 16777216"),
+        (["--model", "hopper", "--threads", "100000"], 1, "threads is 1 to 1024"),
+        (["--model", "hopper", "--episode-steps", "-1"], 2, "must be at least 0, got -1"),
+        (["--model", "hopper", "--num-envs", "1", "--pipelined"], 1, "needs num_envs of 2 or more"),
+        (["--model", "hopper", "--image", "5000x16"], 1, "1 to 4096 pixels"),
+        (["--model", "hopper", "--view", "--view-size", "16x5000"], 1, "1 to 4096 pixels"),
         ([], 2, "--model"),
     ],
 )

@@ -448,3 +448,67 @@ def test_a_batch_needs_one_size(lane: str, options: dict[str, int]) -> None:
             reader.get_batch(**options)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="no ragged field"):
             reader.get_batch(tokens=5, field="score")
+
+
+@pytest.mark.parametrize("options", [{"n": 1.5}, {"n": "2"}, {"tokens": 3.0}])
+def test_a_batch_has_a_whole_number_of_something(lane: str, options: dict[str, Any]) -> None:
+    with TrajectoryReader.create(lane, SMALL) as reader:
+        with pytest.raises(TypeError, match="a whole number of records or tokens"):
+            reader.get_batch(**options, timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("pad", "error", "says"),
+    [
+        (1.5, ValueError, "1.5 does not fit into int32"),
+        (2**40, ValueError, "does not fit into int32"),
+        (float("nan"), ValueError, "does not fit into int32"),
+        ("x", TypeError, "pad is a number, not 'x'"),
+        ([1, 2], TypeError, r"pad is a number, not \[1, 2\]"),
+    ],
+)
+def test_padding_that_the_field_can_not_hold_is_refused(
+    lane: str, pad: Any, error: type[Exception], says: str
+) -> None:
+    with TrajectoryReader.create(lane, SMALL) as reader, TrajectoryWriter.attach(lane) as writer:
+        for rows in (0, 3):
+            writer.put({"tokens": np.zeros(rows, np.int32), "score": 1.0})
+        with reader.get_batch(2) as batch:
+            with pytest.raises(error, match=says):
+                batch.padded("tokens", pad=pad)
+            assert batch.padded("tokens", pad=-100.0, length=4)[0].tolist() == [-100] * 4
+
+
+@pytest.mark.parametrize("arrays", [None, "tokens", [1, 2]])
+def test_a_record_is_a_mapping(lane: str, arrays: Any) -> None:
+    with TrajectoryReader.create(lane, SMALL), TrajectoryWriter.attach(lane) as writer:
+        with pytest.raises(TypeError, match="a record is a mapping from names to arrays"):
+            writer.put(arrays)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "says"),
+    [
+        (1.5, TypeError, "a number of rows or a shape is wanted, not 1.5"),
+        ((), ValueError, "not of shape"),
+        (-1, ValueError, "not of shape"),
+        (2**64, ValueError, "not of shape"),
+        (2**62, lanekit.TooLarge, "more than the lane's limit"),
+    ],
+)
+def test_room_that_can_not_be_lent_is_refused(
+    lane: str, rows: Any, error: type[Exception], says: str
+) -> None:
+    with TrajectoryReader.create(lane, SMALL), TrajectoryWriter.attach(lane) as writer:
+        with pytest.raises(error, match=says):
+            writer.reserve({"tokens": rows})
+        assert writer.put({"tokens": np.zeros(1, np.int32), "score": 1.0}) == 1
+
+
+def test_a_schema_of_something_else_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"a field is a str such as 'int32\[:\]', not 5"):
+        TrajectorySchema.of({"tokens": 5})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="a schema's version is a whole number, not 'a'"):
+        TrajectorySchema.of(SMALL, version="a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a field's row has at most"):
+        TrajectorySchema.of({"tokens": "int32[99999999999]"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -229,6 +230,11 @@ class TrajectoryWriter(RecordPutter):
 
     def _fill(self, arrays: Mapping[str, Any]) -> list[Any]:
         """Describe the arrays to the core; what is returned must live until they are copied."""
+        if not isinstance(arrays, Mapping):
+            raise TypeError(
+                f"{self._what}: a record is a mapping from names to arrays, not "
+                f"{type(arrays).__name__}"
+            )
         keep = []
         found = 0
         for name, dtype, shape, ragged, optional, slot in self._slots:
@@ -273,8 +279,8 @@ class TrajectoryWriter(RecordPutter):
             if shape is None:
                 rows.append(_ABSENT if f.optional else 1)
                 continue
-            full = (shape,) if isinstance(shape, int) else tuple(shape)
-            if f.ragged and full[1:] in ((), f.shape) and full[0] >= 0:
+            full = _whole_numbers(self._what, name, shape)
+            if f.ragged and full and full[1:] in ((), f.shape) and 0 <= full[0] < _ABSENT:
                 rows.append(full[0])
             elif not f.ragged and (full == f.shape or (shape == 1 and f.shape == ())):
                 rows.append(1)
@@ -332,6 +338,17 @@ class TrajectoryWriter(RecordPutter):
                 "lanekit, and is out of use; attach again for another ring"
             )
         fail(status, self._what)
+
+
+def _whole_numbers(what: str, name: str, shape: Any) -> tuple[int, ...]:
+    """Return a number of rows, or a shape, as a tuple."""
+    try:
+        parts = shape if isinstance(shape, tuple | list) else (shape,)
+        return tuple(operator.index(part) for part in parts)
+    except TypeError:
+        raise TypeError(
+            f"{what}: field {name!r}: a number of rows or a shape is wanted, not {shape!r}"
+        ) from None
 
 
 class TrajectoryReservation:
