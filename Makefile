@@ -10,7 +10,7 @@ COMMA := ,
 .PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-postgres test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
-	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
+	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want two: demo and test.'
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
 # With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import shutil
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.demo_faces import FACES, choose_face
@@ -52,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     check_environment(args.env)
     face, remarks = choose_face(args.view)
+    _say("starting ...")  # a daemon and a training take seconds where they were never started
     with QuitSignals() as signals, start_run(args, face.patience) as training:
         for remark in [*training.remarks, *remarks]:
             _say(remark)
@@ -88,6 +93,10 @@ def _summary(args: argparse.Namespace, training: DemoRun) -> str:
 
 def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
     ideas = []
+    activate = Path(sys.prefix, "bin", "activate")
+    if shutil.which("lanekit") is None and activate.exists():  # as after `make demo`
+        shown = os.path.relpath(activate) if activate.is_relative_to(Path.cwd()) else activate
+        ideas.append((f"source {shlex.quote(str(shown))}", "so that this shell finds lanekit"))
     if training.recorded_in:
         ideas += [
             (f"lanekit replay {training.run_id}", "the same pictures again; it says how to watch"),
