@@ -16,7 +16,7 @@ import psutil
 import pytest
 from served_engine import A_MINUTE, Serve
 
-from lanekit import PeerLost, RemoteError, SegmentExists
+from lanekit import FastLaneReader, PeerLost, RemoteError, SegmentExists
 from lanekit.command import messages as m
 from lanekit.engine import Engine, EngineClient, SimulationContract
 
@@ -94,6 +94,38 @@ def test_a_signal_ends_the_engine_cleanly(engine_process: Start, lane: str, end:
         with pytest.raises(PeerLost):
             client.step(np.zeros((2, 1), np.float32))
     assert not [name for name in os.listdir("/dev/shm") if lane in name]
+
+
+NO_EGL = """
+import ctypes
+
+load = ctypes.CDLL.__init__
+
+def without_egl(self, name, *args, **options):
+    if "EGL" in str(name):
+        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+    load(self, name, *args, **options)
+
+ctypes.CDLL.__init__ = without_egl
+"""
+
+
+def test_without_opengl_an_engine_serves_everything_but_pictures(
+    engine_process: Start, lane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_EGL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    engine_process("--model", "cartpole", "--num-envs", "2", "--image", "16x16", "--view")
+    with EngineClient(lane, timeout=A_MINUTE) as client, FastLaneReader.attach(lane) as viewer:
+        client.reset(seed=1)
+        for options in ({"into_images": True}, {"width": 16, "height": 16}):
+            with pytest.raises(RemoteError, match="no picture can be drawn off screen here"):
+                client.stream_camera(**options).next(timeout=A_MINUTE)  # type: ignore[arg-type]
+        for _ in range(50):
+            client.step(np.zeros((2, 1), np.float32))
+        assert viewer.latest_frame() is None
+        assert client.schema().num_envs == 2
 
 
 # --- deaths ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import logging
 import os
 import signal
@@ -66,9 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    # MuJoCo chooses its way to draw when it is imported. Without a screen this is the one.
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    _choose_way_to_draw()
     from lanekit.engine import Engine
     from lanekit.engine.model_file import find_model
     from lanekit.engine.pace import Mode
@@ -112,6 +111,23 @@ def run(args: argparse.Namespace) -> int:
         )
         engine.serve()
     return 0
+
+
+def _choose_way_to_draw() -> None:
+    """Choose for MuJoCo, which does so when it is imported: EGL, where there is no screen."""
+    if os.environ.get("DISPLAY") and "MUJOCO_GL" not in os.environ:
+        return
+    # Told to use what is not there, MuJoCo can not even be imported; most engines never draw.
+    if os.environ.setdefault("MUJOCO_GL", "egl") == "egl" and not _can_load("libEGL.so.1"):
+        os.environ["MUJOCO_GL"] = "disabled"
+
+
+def _can_load(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _count(text: str) -> int:

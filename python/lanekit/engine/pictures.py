@@ -206,8 +206,8 @@ class PictureMaker:
             return mujoco.Renderer(self._model, height, width, max_geom=room)
         except Exception as error:  # whatever the platform's OpenGL raises
             raise EngineError(
-                f"no picture can be drawn off screen here: {error!r}. Start the engine with "
-                "MUJOCO_GL=egl, and install libegl1 with a driver; Mesa's needs no graphics card"
+                f"no picture can be drawn off screen here: {error!r}. Install libegl1 with a "
+                "driver (Mesa's needs no graphics card), and start the engine with MUJOCO_GL=egl"
             ) from error
 
     def close(self) -> None:
