@@ -101,6 +101,11 @@ def _peers(results: Found) -> Iterable[Row]:
     found = results["newest_frame"]
     abouts = found["about"]
 
+    def note(name: str, question: str) -> str:
+        told = [abouts[name]["note"]] if question in (PUBLISH, READERS) else []
+        torn = sum(size["ways"].get(name, {}).get("torn", 0) for size in found["sizes"])
+        return "; ".join(filter(None, [*told, f"{torn:,} of its frames came torn" * bool(torn)]))
+
     def row(name: str, question: str, case: str, unit: str, better: Any, value: Figure) -> Row:
         about = abouts[name]
         ours = name.startswith("lanekit")
@@ -115,7 +120,7 @@ def _peers(results: Found) -> Iterable[Row]:
             value,
             rival="" if ours else "lanekit, in place" if about["in_place"] else "lanekit",
             about=_about(about),
-            note=about["note"] if question in (PUBLISH, READERS) else "",
+            note=note(name, question),
         )
 
     for size in found["sizes"]:

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bench import machine
 from bench.peers.steppers import Task
 from bench.samples import Samples
 
@@ -115,6 +116,7 @@ class Stepper:
         end = time.monotonic() + _GRACE
         while self._segments() and time.monotonic() < end:
             time.sleep(0.01)
+        machine.account_for_group(self._process.pid)
         self._signal(signal.SIGKILL)
         self._process.wait()
         assert self._process.stdout is not None
