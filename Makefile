@@ -53,7 +53,7 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 
 # Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
 test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
-	tools/system_packages.sh --developer $(PYTHON)
+	tools/system_packages.sh --developer --postgres $(PYTHON)
 	tools/test_cluster.sh
 
 # Nor is this, for its time. tests/conftest.py leaves these tests out elsewhere.

@@ -76,7 +76,9 @@ def test_the_lane_comes_back_with_the_daemon_and_with_the_worker(
             daemon.kill()
             until(lambda: not reader.connected and bool(remote.problem))
             daemon.start()
-            until(lambda: reader.latest_frame() is not None and reader.connected)
+            # First the writer: of the one before, the reader may not have seen the last frame yet.
+            until(lambda: reader.connected)
+            frame_where(reader, lambda frame: frame.width == 64)
             worker.kill()
             until(lambda: reader.latest_frame() is not None and not reader.connected)
             other = PictureWorker(run_id, 20, 10)
