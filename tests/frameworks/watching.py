@@ -31,7 +31,8 @@ from lanekit.slow.store.records import EventRecord, RunRecord
 from lanekit.slow.store.results import Episodes, Steps
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "slow"))
+# Also in a framework's own processes, which know nothing of pytest's paths.
+sys.path[:0] = [str(HERE.parent / "slow"), str(HERE.parent)]
 
 from daemon_process import DaemonProcess, until  # noqa: E402
 
