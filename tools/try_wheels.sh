@@ -15,6 +15,18 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/lanekit/aarch64
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Also where a version manager has it; its stand-in in the path may be there without its Python.
+find_python() {
+  local version=$1 candidate
+  for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/"python$version"; do
+    if "$candidate" -c '' 2>/dev/null; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
 native() {
   local wheel=$1 python=$2
   rm -rf "$work/venv"
@@ -85,10 +97,9 @@ for wheel in "$@"; do
   *cp314t*) native "$wheel" "$("$here/tools/build_python.sh" 3.14t)" ;;
   *)
     tried=no
-    for python in python3.11 python3.12 python3.13 python3.14; do
-      # A version manager's stand-in may be there without its Python.
-      $python -c '' 2>/dev/null || continue
-      native "$wheel" $python
+    for version in 3.11 3.12 3.13 3.14; do
+      python=$(find_python $version) || continue
+      native "$wheel" "$python"
       tried=yes
     done
     [ $tried = yes ] || { echo "error: no Python here to try $wheel in" >&2; exit 1; }
