@@ -151,6 +151,33 @@ def test_the_window_shows_the_run_until_it_is_told_to_stop(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_an_evaluations_summary_comes_into_the_window(
+    run_id: str, start_writer: StartWriter, tmp_path: Path
+) -> None:
+    start_writer()
+    (tmp_path / "eval_summary.json").write_text('{"batches": 4, "episodes": 40}')
+    code = f"""
+import sys
+from lanekit.cli import main
+from lanekit.viewer.fastlane.view_model import FastLaneViewModel
+shown = FastLaneViewModel.set_eval_text
+def tell(self, text):
+    shown(self, text)
+    print(self.evalText)
+FastLaneViewModel.set_eval_text = tell
+sys.exit(main(["view", {run_id!r}, "--eval", {str(tmp_path)!r}, "--seconds", "2"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(QT_QPA_PLATFORM="offscreen"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "batches      4\nepisodes    40\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_closes_the_window(run_id: str, number: signal.Signals) -> None:
     with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:

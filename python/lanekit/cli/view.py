@@ -47,6 +47,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where the window saves screenshots and films (default: here)",
     )
     parser.add_argument(
+        "--eval",
+        metavar="DIR",
+        type=Path,
+        help="the run is an evaluation: the window shows what DIR/eval_summary.json says",
+    )
+    parser.add_argument(
         "--fps",
         type=positive,
         default=30.0,
@@ -94,7 +100,12 @@ def show(run_id: str, args: argparse.Namespace) -> int:
         if obstacle is None:
             from lanekit.viewer.fastlane.watching import watch_in_window
 
-            return watch_in_window(run_id, seconds=args.seconds, capture_directory=args.captures)
+            return watch_in_window(
+                run_id,
+                seconds=args.seconds,
+                capture_directory=args.captures,
+                eval_directory=args.eval,
+            )
         complain(f"no window: {obstacle}; showing the run in the terminal")
     status = watch(run_id, fps=args.fps, seconds=args.seconds)
     if status:
