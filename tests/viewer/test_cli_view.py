@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -193,36 +191,6 @@ def test_a_signal_closes_the_window(run_id: str, number: signal.Signals) -> None
             process.send_signal(number)
             assert process.communicate()[1] == ""
         assert process.returncode == 0
-
-
-@pytest.fixture
-def virtual_screen(tmp_path: Path) -> Iterator[str]:
-    """An X server without hardware."""
-    if shutil.which("Xvfb") is None:
-        pytest.skip("Xvfb is not installed here")
-    readable, writable = os.pipe()
-    with subprocess.Popen(
-        ["Xvfb", "-displayfd", str(writable), "-screen", "0", "1024x768x24"],
-        pass_fds=[writable],
-        stderr=subprocess.DEVNULL,
-    ) as server:
-        os.close(writable)
-        with open(readable, encoding="ascii") as answer:
-            number = answer.readline().strip()
-        yield f":{number}"
-        server.terminate()
-
-
-def test_on_a_virtual_screen_there_is_a_window_or_the_name_of_what_it_lacks(
-    run_id: str, start_writer: StartWriter, virtual_screen: str
-) -> None:
-    start_writer()
-    done = view(run_id, "--seconds", "2", DISPLAY=virtual_screen)
-    assert done.returncode == 0
-    if done.stderr:
-        assert "sudo apt-get install libx" in done.stderr
-    else:
-        assert done.stdout == ""
 
 
 @pytest.mark.once
