@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
 # venv module; with --developer also what linters, examples and tests take, with --cross that it can build and
-# emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen, with --window that Qt can on
-# one, with --instructions that it can count instructions, with --postgres that it can start a PostgreSQL
-# server, with --browser that there is a browser to test the page with, with --screen that there is a virtual
-# screen, and a Vulkan driver that computes.
+# emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen and Qt on a virtual one, with
+# --window that Qt can on a real one, with --instructions that it can count instructions, with --postgres that
+# it can start a PostgreSQL server, with --browser that there is a browser to test the page with, with --screen
+# that there is a virtual screen, and a Vulkan driver that computes.
 # Installs what is missing with apt-get when it may; otherwise says what to install.
 #
 # usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [--screen] [PYTHON]
@@ -69,8 +69,9 @@ if [ $browser = yes ]; then
 fi
 
 if [ $qt = yes ]; then
-  read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen)"
+  read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen xcb)"
   missing+=("${libraries[@]}")
+  command -v Xvfb >/dev/null || missing+=(xvfb)
   fc-list 2>/dev/null | grep -q . || missing+=(fontconfig fonts-dejavu-core)
   # MuJoCo draws through EGL; without a graphics card Mesa computes the pictures.
   /sbin/ldconfig -p 2>/dev/null | grep libEGL_mesa >/dev/null || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri)

@@ -194,7 +194,7 @@ class MainWindow(WindowFrame):
     def _open_numbers_of(self, row: RunRow) -> None:
         self.opening.open_numbers(row.run_id)
         if not row.is_live:
-            self.opening.controller.run_ended(row.run_id)
+            self.opening.controller.run_ended(row.run_id, row.state)
 
     def _take_runs(self, runs: list[RunRow]) -> None:
         before = {run.run_id: self.runs.row(run.run_id) for run in runs}
@@ -202,7 +202,7 @@ class MainWindow(WindowFrame):
         for run_id, row in before.items():
             now = self.runs.row(run_id)
             if row is not None and row.is_live and now is not None and not now.is_live:
-                self.opening.controller.run_ended(run_id)
+                self.opening.controller.run_ended(run_id, now.state)
         self._after_change()
 
     def _take_all_runs(self, runs: list[RunRow]) -> None:
@@ -210,7 +210,7 @@ class MainWindow(WindowFrame):
         for run_id in self.opening.controller.subscribed:
             row = self.runs.row(run_id)
             if row is not None and not row.is_live:
-                self.opening.controller.run_ended(run_id)
+                self.opening.controller.run_ended(run_id, row.state)
         self._after_change()
 
     def _take_lanes(self, lanes: dict[str, int]) -> None:

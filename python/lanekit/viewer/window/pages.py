@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
     QLabel,
+    QSizePolicy,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -148,6 +150,25 @@ class RunGrid(QWidget):
             self._grid.setColumnStretch(place % columns, 1)
 
 
+class _Name(QLabel):
+    """A run's name; where there is no room for all of it, its middle is left out."""
+
+    def __init__(self, run_id: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._run_id = run_id
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setMinimumWidth(40)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setToolTip(run_id)
+        self.setText(run_id)
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Say as much as fits."""
+        super().resizeEvent(event)
+        middle = Qt.TextElideMode.ElideMiddle
+        self.setText(self.fontMetrics().elidedText(self._run_id, middle, self.width()))
+
+
 class _Cell(QFrame):
     """One picture with its run's name and a button that takes it away."""
 
@@ -157,10 +178,7 @@ class _Cell(QFrame):
         super().__init__(parent)
         self.setObjectName("cell")
         self.tab = tabs.make(run_id, parent=self)
-        name = QLabel(run_id, self)
-        name.setTextFormat(Qt.TextFormat.PlainText)
-        name.setMinimumWidth(40)
-        name.setToolTip(run_id)
+        name = _Name(run_id, self)
         close = QToolButton(self)
         close.setText("✕")
         close.setToolTip("Take it out of the grid")
