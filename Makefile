@@ -53,7 +53,7 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 
 # Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
 test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
-	tools/system_packages.sh --developer $(PYTHON)
+	tools/system_packages.sh --developer --postgres $(PYTHON)
 	tools/test_cluster.sh
 
 # Nor is this, for its time. tests/conftest.py leaves these tests out elsewhere.
@@ -80,11 +80,13 @@ endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minut
 
 # Peers that can not be installed here are listed as such in the results, so nothing of this may fail.
 bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3 GB
+	-tools/system_packages.sh --window --screen $(PYTHON)
 	-tools/frame_peers.sh $(BIN)/python
 	-tools/bench_peers.sh trackers
+	-tools/bench_peers.sh rerun
 	-tools/step_peers.sh
 
-bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
+bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes some 35
 	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
 docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
@@ -108,7 +110,7 @@ clean: ## remove what the commands above made
 
 # --- environments -------------------------------------------------------------------------------
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.c) \
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.[ch]) \
   tools/emit_binding.py
 
 $(VENV)/bin/python:

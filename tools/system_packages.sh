@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
 # venv module; with --developer also what linters, examples and tests take, with --cross that it can build and
-# emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen, with --window that Qt can on
-# one, with --instructions that it can count instructions, with --postgres that it can start a PostgreSQL
-# server, with --browser that there is a browser to test the page with.
+# emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen and Qt on a virtual one, with
+# --window that Qt can on a real one, with --instructions that it can count instructions, with --postgres that
+# it can start a PostgreSQL server, with --browser that there is a browser to test the page with, with --screen
+# that there is a virtual screen, and a Vulkan driver that computes.
 # Installs what is missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [PYTHON]
+# usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [--screen] [PYTHON]
 set -euo pipefail
 
-developer=no cross=no qt=no window=no instructions=no postgres=no browser=no python=python3
+developer=no cross=no qt=no window=no instructions=no postgres=no browser=no screen=no python=python3
 for word in "$@"; do
   case $word in
   --developer) developer=yes ;;
@@ -19,6 +20,7 @@ for word in "$@"; do
   --instructions) instructions=yes ;;
   --postgres) postgres=yes ;;
   --browser) browser=yes ;;
+  --screen) screen=yes ;;
   -*) echo "error: $word is no option; see the head of $0" >&2; exit 2 ;;
   *) python=$word ;;
   esac
@@ -67,8 +69,9 @@ if [ $browser = yes ]; then
 fi
 
 if [ $qt = yes ]; then
-  read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen)"
+  read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen xcb)"
   missing+=("${libraries[@]}")
+  command -v Xvfb >/dev/null || missing+=(xvfb)
   fc-list 2>/dev/null | grep -q . || missing+=(fontconfig fonts-dejavu-core)
   # MuJoCo draws through EGL; without a graphics card Mesa computes the pictures.
   /sbin/ldconfig -p 2>/dev/null | grep libEGL_mesa >/dev/null || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri)
@@ -77,6 +80,11 @@ fi
 if [ $window = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" xcb)"
   missing+=("${libraries[@]}")
+fi
+
+if [ $screen = yes ]; then
+  command -v Xvfb >/dev/null || missing+=(xvfb)
+  compgen -G '/usr/share/vulkan/icd.d/*' >/dev/null || missing+=(mesa-vulkan-drivers)
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -126,7 +126,7 @@ class Window:
         self.tab.consumer._clock = self._clock
         self.tab.model._hidden_timer.setInterval(0)
         self.tab.show()
-        self._until("its first look", lambda: self.tab.consumer._timer.isActive())
+        self._until("its first look", lambda: self.tab.consumer._timer.active)
         self.tab.consumer._timer.stop()
         self._begin_worker()
 

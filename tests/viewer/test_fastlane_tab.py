@@ -149,6 +149,33 @@ def test_a_frame_is_painted_once(qtbot: QtBot, run_id: str, make_tab: MakeTab) -
         assert paints == [1]
 
 
+def test_a_frame_is_drawn_in_the_turn_in_which_it_was_read(
+    qtbot: QtBot, run_id: str, make_tab: MakeTab
+) -> None:
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        tab = make_tab()
+        paints: list[int] = []
+        tab.frame.painted.connect(lambda: paints.append(shown_number(tab)))
+        writer.publish(known_rgb(8, 8))
+        qtbot.waitUntil(lambda: paints == [1])
+        tab.consumer._timer.stop()  # who looks now is this test
+        for number in range(2, 5):
+            writer.publish(known_rgb(8, 8))
+            tab.consumer.tick()
+            assert paints[-1] == number
+
+
+def test_the_numbers_change_with_a_frame_and_the_last_ones_are_shown(
+    qtbot: QtBot, run_id: str, make_tab: MakeTab
+) -> None:
+    with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
+        tab = make_tab()
+        for number in range(1, 31):
+            writer.publish(known_rgb(8, 8), metrics=FastLaneMetrics(float(number), 0.0, 0.0))
+            qtbot.waitUntil(lambda number=number: shown_number(tab) == number)
+        qtbot.waitUntil(lambda: text(tab, "hudText").startswith("reward: 30.00"))
+
+
 def test_pause_keeps_the_picture_while_training_goes_on(
     qtbot: QtBot, run_id: str, make_tab: MakeTab
 ) -> None:

@@ -223,6 +223,7 @@ def test_a_tab_of_all_agents_has_a_colour_for_each_and_a_choice(
     assert [name for _, name, _ in tab.legend.entries()] == ["a", "b", "c"]
     assert tab.choice.isVisible()
     assert column(tab.steps, "Agent") == ["c", "b", "a"] * 10
+    assert not tab.step_view.isColumnHidden(0)
     tab.choice.setFocus()
     QTest.keyClick(tab.choice, Qt.Key.Key_Down)
     QTest.keyClick(tab.choice, Qt.Key.Key_Down)
@@ -252,6 +253,7 @@ def test_a_tab_of_one_agent_shows_no_other(
         lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (15, 15), timeout=PATIENCE
     )
     assert not tab.choice.isVisible()
+    assert tab.step_view.isColumnHidden(0)
     assert tab.status.shown == 15
     assert numbers(tab.episodes, "Episode") == list(range(29, 0, -2))
 
@@ -348,6 +350,10 @@ def test_a_run_that_is_over_says_so(qtbot: QtBot, daemon: DaemonProcess, make_ta
     tab.controller.run_ended(RUN)
     assert (tab.status.state, tab.status.text) == ("ended", "The run is over")
     assert make_tab().status.state == "ended"  # also if it is opened later
+    tab.controller.run_ended(RUN, "failed")
+    assert (tab.status.state, tab.status.text) == ("failed", "The run has failed")
+    tab.controller.run_ended(RUN, "lost")
+    assert tab.status.text == "The run was lost: its worker is gone"
 
 
 def test_a_run_whose_worker_comes_back_is_live_again(

@@ -125,6 +125,31 @@ def test_what_can_be_done_depends_on_the_state(model: RunListModel) -> None:
     }
 
 
+def test_a_list_without_lines_says_why_in_their_place(model: RunListModel, qtbot: QtBot) -> None:
+    panel = RunListPanel(model)
+    qtbot.addWidget(panel)
+    panel.resize(400, 300)
+    panel.show()
+    empty = panel.table.grab().toImage()
+    assert panel.table.hint == "Runs appear here by themselves."
+    model.take_all([made_run(1, archived=True)])
+    assert panel.table.hint == "All runs are archived."
+    assert panel.table.grab().toImage() != empty
+    panel.archived.setChecked(True)
+    assert selected_lines(panel) == []
+    assert model.rowCount() == 1
+
+
+def test_the_column_that_is_sorted_by_is_marked(model: RunListModel, qtbot: QtBot) -> None:
+    def titles() -> list[str]:
+        return [model.headerData(column, Qt.Orientation.Horizontal) for column in range(4)]
+
+    assert titles() == ["Run", "State", "Steps", "Age ▴"]
+    with qtbot.waitSignal(model.headerDataChanged):
+        model.sort(STEPS, Qt.SortOrder.DescendingOrder)
+    assert titles() == ["Run", "State", "Steps ▾", "Age"]
+
+
 def test_the_selection_survives_a_search_a_sort_and_a_new_list(
     model: RunListModel, qtbot: QtBot
 ) -> None:
@@ -162,6 +187,7 @@ def test_typing_searches_and_enter_opens_the_first_find(model: RunListModel, qtb
     qtbot.keyClicks(panel.search, "run-0001")
     qtbot.waitUntil(lambda: model.rowCount() == 10)
     assert panel.count.text() == "10 of 30 runs"
+    assert panel.table.hint == "No run has these words in its id or state."  # if there were none
     qtbot.keyClick(panel.search, Qt.Key.Key_Return)
     assert [row.run_id for row in panel.selected] == ["run-00019"]
     with qtbot.waitSignal(panel.opened):

@@ -10,7 +10,7 @@ import pytest
 from known_frames import BLUE, GREEN, RED, WHITE
 from pictures import rgb_of
 from PyQt6 import sip
-from PyQt6.QtCore import QPoint, Qt
+from PyQt6.QtCore import QObject, QPoint, Qt, pyqtSignal
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QMainWindow, QToolButton
 from pytestqt.qtbot import QtBot
@@ -196,3 +196,34 @@ def test_a_page_is_remembered_by_its_key(make: Callable[[], PageKey]) -> None:
 def test_what_is_no_page_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         PageKey.from_json(text)
+
+
+class Asker(QObject):
+    """Asks the event loop for its attention, as a key or a click does."""
+
+    asked = pyqtSignal()
+
+
+def test_of_eight_live_runs_all_are_painted_and_the_loop_answers_between_two_pictures(
+    qtbot: QtBot, tabs: RunTabs, opening: PageOpening, run_id: str, start_writer: StartWriter
+) -> None:
+    runs = [f"{run_id}-{number}" for number in range(8)]
+    writers = [start_writer(run=run) for run in runs]
+    opening.open_grid(runs)
+    grid = tabs.pages[0].content
+    assert isinstance(grid, RunGrid)
+    # Before that, a window paints several at once.
+    qtbot.waitUntil(lambda: all(cell.tab.shown is not None for cell in grid.cells))
+    QTest.qWait(200)
+    asker = Asker()
+    seen: list[str] = []
+    answer = "the loop"
+    queued = Qt.ConnectionType.QueuedConnection
+    asker.asked.connect(lambda: seen.append(answer), type=queued)
+    for cell in grid.cells:
+        cell.tab.frame.painted.connect(lambda run=cell.tab.run_id: seen.append(run))
+        cell.tab.frame.painted.connect(asker.asked)
+    qtbot.waitUntil(lambda: all(seen.count(run) >= 30 for run in runs))
+    assert seen[1::2] == [answer] * (len(seen) // 2)
+    for writer in writers:
+        writer.leave()

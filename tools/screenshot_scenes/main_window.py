@@ -17,6 +17,7 @@ from window_desk import WindowDesk, window_desk
 
 from lanekit.viewer.appearance import appearance
 from lanekit.viewer.window import lane_watch
+from lanekit.viewer.window.keys_dialog import KeysDialog
 from lanekit.viewer.window.main_window import MainWindow
 from lanekit.viewer.window.run_form import RunForm
 from screenshot_scenes.live_run import LiveRun, live_run, wait_until
@@ -103,6 +104,25 @@ def numbers() -> QPixmap:
         return grab(window)
 
 
+def both() -> QPixmap:
+    """Return the window as ``lanekit gui RUN`` opens it: a picture, and its numbers below."""
+    with window_of() as (desk, window):
+        some_history(desk, window)
+        desk.submit("ppo-cartpole-seed3", pictures=True, total_steps=10**6, pause=0.001)
+        wait_until(lambda: state(window, "ppo-cartpole-seed3") == "running")
+        window.open_run("ppo-cartpole-seed3")
+        QTest.qWait(6000)
+        return grab(window)
+
+
+def keys() -> QPixmap:
+    """Return the list of keys."""
+    with window_of() as (_, window):
+        window.show_keys()
+        dialogs = window.findChildren(KeysDialog)
+        return grab(dialogs[0])
+
+
 def grid() -> QPixmap:
     """Return the window with four runs side by side."""
     envs = {
@@ -139,7 +159,7 @@ def filled_form(window: MainWindow) -> RunForm:
     wait_until(made.start.isEnabled)
     line = made.options.entries["total_steps"].widget
     assert isinstance(line, QLineEdit)
-    line.setText("0")
+    line.setText("-1")
     wait_until(lambda: made.message.text() != "")
     return made
 
@@ -167,6 +187,8 @@ SCENES: dict[str, Callable[[], QPixmap]] = {
     "window-watching": watching,
     "window-light": light,
     "window-numbers": numbers,
+    "window-run": both,
+    "window-keys": keys,
     "window-grid": grid,
     "window-form": form,
     "window-failed": failed,

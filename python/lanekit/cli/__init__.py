@@ -55,7 +55,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from lanekit import __version__
 
-        parser.exit(message=f"lanekit {__version__}\n")
+        print(f"lanekit {__version__}")  # argparse's own exit would say it as an error
+        parser.exit()
 
 
 def build_parser(names: Sequence[str] = COMMANDS) -> CommandParser:

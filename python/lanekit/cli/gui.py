@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from lanekit.cli.connection import add_connection_arguments, connect, missing_slow
 from lanekit.cli.view import non_empty, positive
@@ -27,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
     parser.add_argument(
         "--store",
-        type=Path,
-        metavar="FILE",
+        metavar="PATH|URL",
         help="the daemon's store, which replays are read from (default: the usual one)",
     )
     parser.add_argument("--seconds", type=positive, help="close the window after this long")

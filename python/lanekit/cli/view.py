@@ -52,6 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where the window saves screenshots and films (default: here)",
     )
     parser.add_argument(
+        "--eval",
+        metavar="DIR",
+        type=Path,
+        help="the run is an evaluation: the window shows what DIR/eval_summary.json says",
+    )
+    parser.add_argument(
         "--fps",
         type=positive,
         default=30.0,
@@ -99,7 +105,12 @@ def show(run_id: str, args: argparse.Namespace) -> int:
         if obstacle is None:
             from lanekit.viewer.fastlane.watching import watch_in_window
 
-            return watch_in_window(run_id, seconds=args.seconds, capture_directory=args.captures)
+            return watch_in_window(
+                run_id,
+                seconds=args.seconds,
+                capture_directory=args.captures,
+                eval_directory=args.eval,
+            )
         complain(f"no window: {obstacle}; showing the run in the terminal")
     # Somebody at a terminal may be about to start the run in another; a script is told soon.
     patience = 60.0 if sys.stdout.isatty() else 10.0

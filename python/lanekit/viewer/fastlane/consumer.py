@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from PyQt6.QtCore import QMetaMethod, QObject, Qt, QTimer, pyqtSignal
+from PyQt6.QtCore import QMetaMethod, QObject, QTimer, pyqtSignal
 from PyQt6.QtGui import QImage
 
 from lanekit import errors
 from lanekit.fast import FastLaneFrameInfo, FastLaneMetrics, FastLaneReader
 from lanekit.segments import inspect_segment, segment_name
 from lanekit.viewer.fastlane.frame_image import FrameImages
+from lanekit.viewer.fastlane.turns import TICK_MS, TurnTimer
 
 Status = Literal["connected", "reconnecting", "fastlane-unavailable"]
 
-TICK_MS = 16
 SUSPENDED_TICK_MS = 500
-_GOLDEN_RATIO = 0.6180339887498949
 _ATTACH_INTERVAL = 0.25
 """Seconds between two tries to attach: a run that is not there costs a system call each."""
 _LIVENESS_INTERVAL = 0.5
@@ -66,17 +64,10 @@ class FastLaneConsumer(QObject):
         self._heard_at = 0.0
         self._next_try = 0.0
         self._suspended = False
-        self._phase_ms = phase_ms(next(_numbers))
         self.problem = ""
         """Why the run can not be shown, in words; empty while there is nothing to say."""
-        self._timer = QTimer(self)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.setInterval(TICK_MS)
+        self._timer = TurnTimer(TICK_MS, self)
         self._timer.timeout.connect(self.tick)
-        self._first_turn = QTimer(self)
-        self._first_turn.setTimerType(Qt.TimerType.PreciseTimer)
-        self._first_turn.setSingleShot(True)
-        self._first_turn.timeout.connect(self._timer.start)
         # Only from here on does a new listener mean a late one.
         self._retell: QTimer | None = QTimer(self)
         self._retell.setSingleShot(True)
@@ -111,11 +102,10 @@ class FastLaneConsumer(QObject):
     def start(self) -> None:
         """Begin to look."""
         self.tick()
-        self._wait_for_turn()
+        self._timer.start()
 
     def stop(self) -> None:
         """Stop looking, and leave the run: its writer no longer draws for us."""
-        self._first_turn.stop()
         self._timer.stop()
         self.let_go()
 
@@ -127,27 +117,15 @@ class FastLaneConsumer(QObject):
         """Leave the run, so that nothing is drawn for nobody; only its writer's state is told."""
         if not self._suspended:
             self._suspended = True
-            self._look_every(SUSPENDED_TICK_MS)
+            self._timer.set_interval(SUSPENDED_TICK_MS)
             self._detach(keep_images=True)
 
     def resume(self) -> None:
         """Read frames again after :meth:`suspend`."""
         if self._suspended:
             self._suspended = False
-            self._look_every(TICK_MS)
+            self._timer.set_interval(TICK_MS)
             self._next_try = 0.0
-
-    def _look_every(self, milliseconds: int) -> None:
-        """Look at another pace; the phase stays this consumer's own."""
-        is_running = self._timer.isActive()
-        self._timer.stop()
-        self._timer.setInterval(milliseconds)
-        if is_running:
-            self._wait_for_turn()
-
-    def _wait_for_turn(self) -> None:
-        now_ms = time.monotonic_ns() // 1_000_000
-        self._first_turn.start((self._phase_ms - now_ms) % TICK_MS)
 
     def metrics(self) -> FastLaneMetrics | None:
         """Return the run's newest numbers, which may be newer than its last frame."""
@@ -257,18 +235,6 @@ class FastLaneConsumer(QObject):
 
     def _tell_status(self) -> None:
         self.status_changed.emit(self._status)
-
-
-_numbers = itertools.count()
-
-
-def phase_ms(number: int) -> int:
-    """Return when in each tick the consumer with this number has its turn.
-
-    Each has a moment of its own, as far from the others' as can be, however many there are: if all
-    had the same, the event loop would be there for nobody else until the last has been painted.
-    """
-    return int(number * _GOLDEN_RATIO % 1 * TICK_MS)
 
 
 def hud_text(metrics: FastLaneMetrics) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from PyQt6.QtCore import QObject, QTimer, pyqtSignal, pyqtSlot
@@ -43,6 +44,7 @@ class FastLaneViewModel(QObject):
         self._zoom = ZoomModel(self)
         self._shown: FastLaneFrameEvent | None = None
         self._hud_text = ""
+        self._hud_told = 0.0
         self._status: str = consumer.status
         self._hud_visible = True
         self._help_visible = False
@@ -250,11 +252,15 @@ class FastLaneViewModel(QObject):
         if first:
             self._tell_hud()
             self.changed.emit()
+        elif time.monotonic() - self._hud_told >= HUD_MS / 1000:
+            self._tell_hud()  # with the frame, which is drawn anyway
         elif not self._hud_timer.isActive():
-            self._hud_timer.start()
+            self._hud_timer.start()  # if no other frame comes
         self.frame_shown.emit(event)
 
     def _tell_hud(self) -> None:
+        self._hud_timer.stop()
+        self._hud_told = time.monotonic()
         if self._shown is not None and self._shown.hud_text != self._hud_text:
             self._hud_text = self._shown.hud_text
             self.hudTextChanged.emit()

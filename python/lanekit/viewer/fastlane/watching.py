@@ -11,12 +11,25 @@ from lanekit.viewer.fastlane.tab import FastLaneTab
 
 
 def watch_in_window(
-    run_id: str, *, seconds: float | None = None, capture_directory: Path | None = None
+    run_id: str,
+    *,
+    seconds: float | None = None,
+    capture_directory: Path | None = None,
+    eval_directory: Path | None = None,
 ) -> int:
-    """Show the run until the window is closed or `seconds` have passed; return an exit status."""
+    """Show the run until the window is closed or `seconds` have passed; return an exit status.
+
+    With an `eval_directory` it is an evaluation, whose summary is there.
+    """
     application = make_application()
     with quitting_on_signals(application):
-        tab = FastLaneTab(run_id, "", capture_directory=capture_directory)
+        tab = FastLaneTab(
+            run_id,
+            "",
+            run_mode="train" if eval_directory is None else "policy_eval",
+            eval_directory=eval_directory,
+            capture_directory=capture_directory,
+        )
         tab.setWindowTitle(run_id)
         tab.show()
         tab.setFocus()

@@ -73,6 +73,7 @@ class Chooser(QWidget):
             index = self.shown.index(row, 0)
             if index.data() == env_id and index.flags() & Qt.ItemFlag.ItemIsEnabled:
                 self.table.selectRow(row)
+                self.table.scrollTo(index)
                 return
 
     def _table(self) -> QTableView:

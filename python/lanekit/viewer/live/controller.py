@@ -94,7 +94,8 @@ class _Run:
     audiences: list[_Audience] = field(default_factory=list)
     requested: set[str] = field(default_factory=set)
     problem: str = ""
-    ended: bool = False
+    ending: str | None = None
+    """The state in which it ended; None while it has not."""
 
 
 class LiveTelemetryController(QObject):
@@ -197,16 +198,16 @@ class LiveTelemetryController(QObject):
         run = self._runs.get(run_id)
         return RunHistory() if run is None else run.history
 
-    def run_ended(self, run_id: str) -> None:
-        """Hear from whoever watches the list of runs that one is over."""
+    def run_ended(self, run_id: str, ending: str = "completed") -> None:
+        """Hear from whoever watches the list of runs that one is over, and in which state."""
         if run_id in self._runs:
             self._deliver(run_id)
-            self._runs[run_id].ended = True
+            self._runs[run_id].ending = ending
             self.run_completed.emit(run_id)
 
-    def has_ended(self, run_id: str) -> bool:
-        """Tell whether :meth:`run_ended` was said of a run."""
-        return run_id in self._runs and self._runs[run_id].ended
+    def ending(self, run_id: str) -> str | None:
+        """Return the state in which a run ended, as :meth:`run_ended` heard; None: it goes on."""
+        return self._runs[run_id].ending if run_id in self._runs else None
 
     def problem(self, run_id: str) -> str:
         """Return why nothing comes of a run; empty while all is well."""

@@ -29,7 +29,7 @@ from lanekit.viewer.live.read_out import ReadOut, draw_read_out, read_out
 GAP = 10
 TITLE = 30
 BOTTOM = 26
-TICK_HEIGHT = 34
+TICK_HEIGHT = 28
 TICK_WIDTH = 90
 FAINT = 80
 """How opaque the line is beneath its means, of 255."""
@@ -42,9 +42,13 @@ FINE_CURVES = 8
 class CurvePlot(QWidget):
     """Draws curves when they change, and only then: a moving mouse costs a copy of the picture."""
 
-    def __init__(self, title: str, axis: str, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, title: str, axis: str, parent: QWidget | None = None, *, hint: str = "nothing yet"
+    ) -> None:
+        """`hint` is said while there is nothing to draw."""
         super().__init__(parent)
         self.title = title
+        self._hint = hint
         self.axis = axis
         """What the places on the horizontal axis count."""
         self._curves: list[Curve] = []
@@ -181,7 +185,8 @@ class CurvePlot(QWidget):
         self._draw_title(painter)
         if scale is None or scale.width < 8 or scale.height < 8:
             painter.setPen(QColor(colours.quiet_text))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "nothing yet")
+            centred = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+            painter.drawText(self.rect().adjusted(GAP, TITLE, -GAP, -GAP), centred, self._hint)
         else:
             self._draw_axes(painter, scale)
             painter.setClipRect(

@@ -28,7 +28,9 @@ class SmoothingSlider(QWidget):
         # As wide as its longest text, so that the slider does not move under the hand.
         self._label.setText("mean of 10,000")
         self._label.setFixedWidth(self._label.sizeHint().width())
-        title = QLabel("S&moothing", self)
+        self._label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        title = QLabel("Smoothing", self)
+        title.setObjectName("quiet")
         title.setBuddy(self.slider)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -9,7 +9,7 @@ from PyQt6.QtCore import QObject, QTimer, pyqtSignal
 
 from lanekit.viewer.qt_property import pyqtProperty
 
-State = Literal["waiting", "live", "sampling", "away", "ended"]
+State = Literal["waiting", "live", "sampling", "away", "ended", "failed"]
 HOLD_MS = 1500
 """How long a tab that resumed still says that it leaves steps out: the words shall not flicker."""
 LAST_STEPS_SECONDS = 10.0
@@ -21,7 +21,9 @@ _WORDS: dict[State, str] = {
     "sampling": "Steps come faster than they can be shown here",
     "away": "Nothing comes at the moment",
     "ended": "The run is over",
+    "failed": "The run has failed",
 }
+_BAD_ENDINGS = ("failed", "lost")
 
 
 class LiveStatus(QObject):
@@ -36,6 +38,7 @@ class LiveStatus(QObject):
         self._episodes = 0
         self._problem = ""
         self._ended_at: float | None = None
+        self._ending = ""
         self._starved = False
         self._hold = QTimer(self)
         self._hold.setSingleShot(True)
@@ -44,11 +47,11 @@ class LiveStatus(QObject):
 
     @pyqtProperty(str, notify=changed)
     def state(self) -> State:
-        """Which of the five it is."""
+        """Which of the six it is."""
         if self._problem:
             return "away"
         if self._ended_at is not None:
-            return "ended"
+            return "failed" if self._ending in _BAD_ENDINGS else "ended"
         if self._starved or self._hold.isActive():
             return "sampling"
         return "live" if self._shown or self._missed or self._episodes else "waiting"
@@ -56,6 +59,8 @@ class LiveStatus(QObject):
     @pyqtProperty(str, notify=changed)
     def text(self) -> str:
         """The state in words."""
+        if self._ending == "lost" and self.state == "failed":
+            return "The run was lost: its worker is gone"
         return _WORDS[self.state]
 
     @pyqtProperty(str, notify=changed)
@@ -113,7 +118,8 @@ class LiveStatus(QObject):
         self._problem = problem
         self.changed.emit()
 
-    def set_ended(self) -> None:
-        """Hear that the run is over; a worker that comes back revives it."""
+    def set_ended(self, ending: str = "") -> None:
+        """Hear that the run is over, and in which state; a worker that comes back revives it."""
+        self._ending = ending
         self._ended_at = time.monotonic()
         self.changed.emit()

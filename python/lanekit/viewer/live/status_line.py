@@ -21,6 +21,7 @@ def colour_of_state(state: State, colours: Palette) -> QColor:
             "sampling": colours.waiting,
             "away": colours.bad,
             "ended": colours.accent,
+            "failed": colours.bad,
         }[state]
     )
 

@@ -166,9 +166,12 @@ class LiveTelemetryTab(QWidget):
         self.choice.currentIndexChanged.connect(self._choose)
         self.legend = Legend(self)
         self.smoothing = SmoothingSlider(self)
-        self.returns = CurvePlot("Return", "episode", self)
-        self.lengths = CurvePlot("Length", "episode", self)
-        self.rewards = CurvePlot("Reward of the last steps", "step", self)
+        at_the_end = "A point comes with the end of each episode."
+        self.returns = CurvePlot("Return", "episode", self, hint=at_the_end)
+        self.lengths = CurvePlot("Length", "episode", self, hint=at_the_end)
+        self.rewards = CurvePlot(
+            "Reward of the last steps", "step", self, hint="A point comes with each step."
+        )
         for plot in self.plots:
             plot.set_window_size(self.smoothing.window_size)
             self.smoothing.window_changed.connect(plot.set_window_size)
@@ -198,7 +201,7 @@ class LiveTelemetryTab(QWidget):
         self.episode_view = NewestFirstView(self.episodes, self)
         self.step_view = NewestFirstView(self.steps, self)
         for view in (self.episode_view, self.step_view):
-            view.show_agents(self.agent_id == ALL_AGENTS)
+            view.show_agents(False)  # until there are several
         tables = self._tables = QSplitter(Qt.Orientation.Horizontal, self)
         self._captions = QLabel("Episodes", self), QLabel("Steps", self)
         for caption, view in zip(self._captions, (self.episode_view, self.step_view), strict=True):
@@ -250,7 +253,10 @@ class LiveTelemetryTab(QWidget):
     def _offer_agents(self, names: Sequence[str]) -> None:
         for name in names[self.choice.count() - 1 :]:
             self.choice.addItem(name or ONLY_AGENT, name)
-        self.choice.setVisible(self.agent_id == ALL_AGENTS and len(names) > 1)
+        several = self.agent_id == ALL_AGENTS and len(names) > 1
+        self.choice.setVisible(several)
+        for view in (self.episode_view, self.step_view):
+            view.show_agents(several and self.chosen_agent is None)
 
     def _choose(self) -> None:
         chosen = self.chosen_agent
@@ -274,8 +280,9 @@ class LiveTelemetryTab(QWidget):
             self.status.set_problem(problem)
 
     def _run_completed(self, run_id: str) -> None:
-        if run_id == self.run_id and self.controller.has_ended(run_id):
-            self.status.set_ended()
+        ending = self.controller.ending(run_id)
+        if run_id == self.run_id and ending is not None:
+            self.status.set_ended(ending)
 
 
 def _reward_curve(name: str, number: int, agent: AgentHistory) -> Curve:

@@ -103,10 +103,13 @@ class RewardStrip(QWidget):
         picture = QPixmap(self.size() * ratio)
         picture.setDevicePixelRatio(ratio)
         colours = appearance().palette
-        picture.fill(QColor(colours.surface))
+        picture.fill(QColor(colours.background))
         painter = QPainter(picture)
         painter.setFont(self.font())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(colours.outline), 1))
+        painter.setBrush(QColor(colours.surface))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
         if self._tape is not None:
             self._draw_curves(painter, self._tape)
         painter.end()

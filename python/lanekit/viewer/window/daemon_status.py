@@ -46,7 +46,9 @@ class DaemonStatus(QWidget):
     def _show(self, text: str, tone: str, can_start: bool) -> None:
         self._dot.set_tone(tone)
         metrics = self.text.fontMetrics()
-        self.text.setText(metrics.elidedText(text, Qt.TextElideMode.ElideRight, _WIDEST))
+        # The button stands for the advice.
+        words = text.partition("; `lanekit daemon`")[0] if can_start else text
+        self.text.setText(metrics.elidedText(words, Qt.TextElideMode.ElideRight, _WIDEST))
         self.text.setToolTip(text)
         self.start.setVisible(can_start)
 

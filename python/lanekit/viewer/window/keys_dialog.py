@@ -29,6 +29,7 @@ class KeysDialog(QDialog):
         ):
             heading = QLabel(title, self)
             heading.setObjectName("section")
+            heading.setIndent(0)
             grid.addWidget(heading, 0, column, 1, 2)
             for line, (key, label) in enumerate(rows, 1):
                 keys = QLabel(key, self)

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
     QLabel,
+    QSizePolicy,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
-from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.controller import ALL_AGENTS
+from lanekit.viewer.window.picture_tabs import PictureTabs
 
 PageKind = Literal["picture", "numbers", "both", "grid"]
 MOST_IN_GRID = 16
@@ -93,9 +95,9 @@ class Page(QWidget):
         self.emptied.emit(self)
 
 
-def picture_page(key: PageKey) -> Page:
+def picture_page(key: PageKey, tabs: PictureTabs | None = None) -> Page:
     """Make the page of one run's picture."""
-    tab = FastLaneTab(key.runs[0], key.agent)
+    tab = (tabs or PictureTabs()).make(key.runs[0], key.agent)
     return Page(key, tab, tab.leave)
 
 
@@ -104,12 +106,19 @@ class RunGrid(QWidget):
 
     emptied = pyqtSignal()
 
-    def __init__(self, run_ids: Sequence[str], parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        run_ids: Sequence[str],
+        parent: QWidget | None = None,
+        *,
+        tabs: PictureTabs | None = None,
+    ) -> None:
         super().__init__(parent)
+        tabs = tabs or PictureTabs()
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(8, 8, 8, 8)
         self._grid.setSpacing(8)
-        self.cells = [_Cell(run_id, self) for run_id in run_ids[:MOST_IN_GRID]]
+        self.cells = [_Cell(run_id, tabs, self) for run_id in run_ids[:MOST_IN_GRID]]
         for cell in self.cells:
             cell.closed.connect(self._remove)
         self._arrange()
@@ -141,19 +150,35 @@ class RunGrid(QWidget):
             self._grid.setColumnStretch(place % columns, 1)
 
 
+class _Name(QLabel):
+    """A run's name; where there is no room for all of it, its middle is left out."""
+
+    def __init__(self, run_id: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._run_id = run_id
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setMinimumWidth(40)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setToolTip(run_id)
+        self.setText(run_id)
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Say as much as fits."""
+        super().resizeEvent(event)
+        middle = Qt.TextElideMode.ElideMiddle
+        self.setText(self.fontMetrics().elidedText(self._run_id, middle, self.width()))
+
+
 class _Cell(QFrame):
     """One picture with its run's name and a button that takes it away."""
 
     closed = pyqtSignal(object)
 
-    def __init__(self, run_id: str, parent: QWidget) -> None:
+    def __init__(self, run_id: str, tabs: PictureTabs, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("cell")
-        self.tab = FastLaneTab(run_id, "", parent=self)
-        name = QLabel(run_id, self)
-        name.setTextFormat(Qt.TextFormat.PlainText)
-        name.setMinimumWidth(40)
-        name.setToolTip(run_id)
+        self.tab = tabs.make(run_id, parent=self)
+        name = _Name(run_id, self)
         close = QToolButton(self)
         close.setText("✕")
         close.setToolTip("Take it out of the grid")

@@ -38,9 +38,9 @@ CHECK_MS = 200
 """A pause in typing after which the options are checked."""
 _WORKER_ROLE = Qt.ItemDataRole.UserRole
 _PICTURES = (
-    ("Pictures of one environment", "single"),
-    ("Pictures of several environments, as a grid", "grid"),
-    ("No pictures", "off"),
+    ("Of one environment", "single"),
+    ("Of several environments, as a grid", "grid"),
+    ("None", "off"),
 )
 
 
@@ -216,9 +216,11 @@ class RunForm(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 18, 20, 16)
         layout.setSpacing(8)
+        layout.addWidget(_heading("Worker", self.workers))
         layout.addWidget(self.workers)
         layout.addWidget(self.about)
         layout.addWidget(self.options, 1)
+        layout.addWidget(_heading("Pictures", self.pictures))
         layout.addWidget(self.pictures)
         layout.addWidget(self.message)
         layout.addSpacing(4)
@@ -258,9 +260,17 @@ def start_run(
     return background.ask_here(submit)
 
 
+def _heading(text: str, of: QWidget) -> QLabel:
+    label = _label("section")
+    label.setText(text)
+    label.setBuddy(of)
+    return label
+
+
 def _label(name: str) -> QLabel:
     label = QLabel()
     label.setObjectName(name)
+    label.setIndent(0)
     label.setWordWrap(True)
     label.setTextFormat(Qt.TextFormat.PlainText)
     return label

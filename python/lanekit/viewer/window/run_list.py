@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import QItemSelection, QModelIndex, QPoint, Qt, QTimer, pyqtSignal
-from PyQt6.QtGui import QKeyEvent, QPainter
+from PyQt6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PyQt6.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
@@ -54,7 +54,7 @@ class StateDelegate(QStyledItemDelegate):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(appearance().palette.state_colour(model.shown(index.row()).state))
         middle = option.rect.center().y() - _DOT // 2 + 1
-        painter.drawEllipse(option.rect.left() + 8, middle, _DOT, _DOT)
+        painter.drawEllipse(option.rect.left() + 6, middle, _DOT, _DOT)
         painter.restore()
 
 
@@ -65,6 +65,8 @@ class RunTable(QTableView):
 
     def __init__(self, model: RunListModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.hint = ""
+        """What is said in place of lines while there are none."""
         self.setModel(model)
         self.setItemDelegateForColumn(STATE, StateDelegate(self))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -91,6 +93,18 @@ class RunTable(QTableView):
             columns.resizeSection(column, self.fontMetrics().horizontalAdvance(widest) + 16)
         columns.setMinimumSectionSize(48)
         self.doubleClicked.connect(self.opened)
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:  # noqa: N802 - Qt's name
+        """Paint the lines, or words if there are none."""
+        super().paintEvent(event)
+        model, viewport = self.model(), self.viewport()
+        if model is None or viewport is None or model.rowCount():
+            return
+        painter = QPainter(viewport)
+        painter.setPen(QColor(appearance().palette.quiet_text))
+        words = Qt.AlignmentFlag.AlignHCenter | Qt.TextFlag.TextWordWrap
+        painter.drawText(viewport.rect().adjusted(16, 24, -16, 0), words, self.hint)
+        painter.end()
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:  # noqa: N802 - Qt's name
         """Open with Enter; all else is Qt's."""
@@ -214,6 +228,12 @@ class RunListPanel(QWidget):
     def _tell_count(self) -> None:
         shown, total = self.model.rowCount(), self.model.total
         noun = "run" if total == 1 else "runs"
+        if not total:
+            self.table.hint = "Runs appear here by themselves."
+        elif self.search.text().strip():
+            self.table.hint = "No run has these words in its id or state."
+        else:
+            self.table.hint = "All runs are archived."
         self.count.setText(
             f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"
         )

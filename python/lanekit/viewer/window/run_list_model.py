@@ -165,6 +165,7 @@ class RunListModel(QAbstractTableModel):
         if 0 <= column < len(COLUMNS):
             self._sort = (column, order == Qt.SortOrder.DescendingOrder)
             self._sort_again()
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
 
     def rowCount(self, parent: QModelIndex = QModelIndex()) -> int:  # noqa: N802, B008 - Qt's name
         """How many runs are shown."""
@@ -180,12 +181,17 @@ class RunListModel(QAbstractTableModel):
         """Return a column's title, or what it means."""
         if orientation == Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
-                return COLUMNS[section]
+                return self._title(section)
             if role == Qt.ItemDataRole.ToolTipRole:
                 return _TIPS[section] or None
             if role == Qt.ItemDataRole.TextAlignmentRole:
                 return _alignment(section)
         return None
+
+    def _title(self, column: int) -> str:
+        """Return a column's title, with a mark beside it if the lines are sorted by it."""
+        by, backwards = self._sort
+        return f"{COLUMNS[column]} {'▾' if backwards else '▴'}" if column == by else COLUMNS[column]
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""

@@ -103,13 +103,12 @@ QCheckBox::indicator:checked {{ background: {c.accent}; border-color: {c.accent}
   image: url({_ICONS / f"check-{name}.svg"}); }}
 QTableView {{ background: {c.surface}; border: 1px solid {c.outline}; border-radius: 5px;
   selection-background-color: {c.raised}; selection-color: {c.text}; outline: none; }}
-QTableView::item {{ padding: 0 6px; }}
+QTableView::item {{ padding: 0 3px; }}
 QTableView::item:selected {{ background: {c.raised}; color: {c.text}; }}
 QHeaderView {{ background: {c.surface}; }}
 QHeaderView::section {{ background: {c.surface}; color: {c.quiet_text}; border: none;
   border-bottom: 1px solid {c.outline}; padding: 6px; font-weight: normal; }}
-QHeaderView::up-arrow, QHeaderView::down-arrow {{ subcontrol-origin: padding;
-  subcontrol-position: top center; width: 8px; height: 6px; }}
+QHeaderView::up-arrow, QHeaderView::down-arrow {{ image: none; width: 0; height: 0; }}
 QTabWidget::pane {{ border: none; border-top: 1px solid {c.outline}; }}
 QTabBar::tab {{ background: {c.background}; color: {c.quiet_text}; padding: 7px 10px;
   border: none; border-bottom: 2px solid transparent; max-width: 260px; }}
@@ -118,8 +117,12 @@ QTabBar {{ qproperty-drawBase: 0; }}
 QTabBar QToolButton#close {{ padding: 0 3px; color: {c.quiet_text}; }}
 QTabBar QToolButton#close:hover {{ color: {c.text}; }}
 QTabBar::tab:hover {{ color: {c.text}; background: {c.raised}; }}
-QDockWidget {{ color: {c.quiet_text}; }}
+QDockWidget {{ color: {c.quiet_text}; titlebar-close-icon: url({_ICONS / f"close-{name}.svg"});
+  titlebar-normal-icon: url({_ICONS / f"float-{name}.svg"}); }}
 QDockWidget::title {{ background: {c.background}; padding: 6px 10px; }}
+QDockWidget::close-button, QDockWidget::float-button {{ background: transparent; border: none;
+  padding: 0; border-radius: 4px; }}
+QDockWidget::close-button:hover, QDockWidget::float-button:hover {{ background: {c.raised}; }}
 QPlainTextEdit#log {{ background: {c.surface}; border: 1px solid {c.outline};
   border-radius: 5px; padding: 4px; }}
 QStatusBar {{ background: {c.background}; border-top: 1px solid {c.outline}; }}
@@ -135,6 +138,7 @@ QMenu::separator {{ background: {c.outline}; height: 1px; margin: 4px 8px; }}
 QToolTip {{ background: {c.surface}; color: {c.text}; border: 1px solid {c.outline};
   padding: 4px; }}
 QScrollArea {{ border: none; }}
+QAbstractScrollArea::corner {{ background: transparent; border: none; }}
 QLabel#quiet {{ color: {c.quiet_text}; }}
 QLabel#title {{ font-size: 20px; }}
 QLabel#section {{ color: {c.quiet_text}; font-weight: bold; padding-top: 6px; }}

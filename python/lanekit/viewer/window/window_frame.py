@@ -26,8 +26,8 @@ class WindowFrame(QMainWindow):
         self.bar = QToolBar("Toolbar", self)
         self.bar.setObjectName("toolbar")
         self.bar.setMovable(False)
-        names = ("new_run", "", "picture", "numbers", "side_by_side", "", *ON_RUNS)
-        self.actions_by_name.fill(self.bar, names)
+        looking = ("picture", "numbers", "side_by_side", "replay")
+        self.actions_by_name.fill(self.bar, ("new_run", "play", "", *looking, "", *ON_RUNS))
         self.addToolBar(self.bar)
 
     def add_dock(

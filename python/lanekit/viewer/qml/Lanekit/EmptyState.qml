@@ -8,6 +8,7 @@ Column {
     required property string title
     required property string detail
     required property string runId
+    required property bool compact
 
     spacing: Theme.gap
     visible: state.title !== ""
@@ -19,11 +20,12 @@ Column {
         wrapMode: Text.Wrap
         text: state.title
         color: Theme.text
-        font.pixelSize: Theme.largeText
+        font.pixelSize: state.compact ? Theme.normalText : Theme.largeText
     }
 
     Text {
         width: parent.width
+        visible: !state.compact
         horizontalAlignment: Text.AlignHCenter
         elide: Text.ElideMiddle
         text: state.runId
@@ -36,6 +38,7 @@ Column {
     Text {
         objectName: "hintDetail"
         width: parent.width
+        visible: !state.compact
         horizontalAlignment: Text.AlignHCenter
         wrapMode: Text.Wrap
         text: state.detail

@@ -7,6 +7,9 @@ Rectangle {
 
     required property FastLaneViewModel model
 
+    // One of many in a grid: few words, and no buttons.
+    readonly property bool compact: view.height < 240 || view.width < 300
+
     color: Theme.background
 
     ZoomArea {
@@ -36,20 +39,22 @@ Rectangle {
         title: view.model.hint
         detail: view.model.hintDetail
         runId: view.model.runId
+        compact: view.compact
     }
 
     Hud {
         objectName: "hud"
         x: Theme.gap
         y: Theme.gap
-        // What is not as usual is said although the numbers are hidden.
-        visible: view.model.hudVisible || view.model.stale || view.model.recording !== ""
+        // What is not as usual is said although the numbers are hidden. Without a picture, the hint says it.
+        visible: view.model.hint === "" && (view.model.hudVisible || view.model.stale || view.model.recording !== "")
         numbers: view.model.hudVisible
         stale: view.model.stale
         text: view.model.hudText
         status: view.model.status
         paused: view.model.paused
         recording: view.model.recording
+        compact: view.compact
     }
 
     EvalOverlay {
@@ -88,7 +93,7 @@ Rectangle {
         anchors.left: parent.left
         anchors.right: parent.right
         anchors.bottom: parent.bottom
-        visible: view.model.fullScreen ? hover.hovered && hover.point.position.y > view.height - 3 * height : view.height >= 240 && view.width >= 300
+        visible: view.model.fullScreen ? hover.hovered && hover.point.position.y > view.height - 3 * height : !view.compact
         model: view.model
         zoom: view.model.zoom
     }

@@ -11,6 +11,7 @@ Rectangle {
     required property bool stale
     required property bool paused
     required property string recording
+    required property bool compact
 
     width: lines.width + 2 * Theme.gap
     height: lines.height + 2 * Theme.gap
@@ -33,13 +34,13 @@ Rectangle {
             text: hud.text
             visible: hud.numbers && hud.text !== ""
             color: Theme.shadeText
-            font.pixelSize: Theme.normalText
+            font.pixelSize: hud.compact ? Theme.smallText : Theme.normalText
             font.family: Theme.monospace
         }
 
         Text {
             objectName: "staleText"
-            text: "last frame; waiting for the worker"
+            text: hud.compact ? "last frame" : "last frame; waiting for the worker"
             visible: hud.stale
             color: Theme.shadeWaiting
             font.pixelSize: Theme.smallText
@@ -47,7 +48,7 @@ Rectangle {
 
         Text {
             objectName: "pausedText"
-            text: "paused, training goes on"
+            text: hud.compact ? "paused" : "paused, training goes on"
             visible: hud.paused
             color: Theme.shadeWaiting
             font.pixelSize: Theme.smallText
