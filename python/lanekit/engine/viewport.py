@@ -93,6 +93,7 @@ class Viewport:
             if error is not None:
                 self._excuse(error, now)
                 return False
+            self._said = ""
         self._due = max(self._due + 1.0 / self.fps, now)
         if not self._writer.watched:
             return False
@@ -110,7 +111,7 @@ class Viewport:
         return True
 
     def _excuse(self, error: BaseException, now: float) -> None:
-        """Say once why nothing is seen; those who train need no pictures."""
+        """Say once why nothing is seen now; those who train need no pictures."""
         self._due = now + _PATIENCE
         if str(error) != self._said:
             self._said = str(error)
