@@ -142,7 +142,7 @@ def _wait_until_somebody_listens(socket_path: str, daemon: subprocess.Popen[byte
 
 
 def _environment(options: Sequence[str]) -> dict[str, str]:
-    prefixes = _INHERITED_PREFIXES
+    prefixes: tuple[str, ...] = _INHERITED_PREFIXES
     if any(each.startswith(("postgresql:", "postgres:")) for each in options):
         prefixes = (*prefixes, _DATABASE_PREFIX)
     return {

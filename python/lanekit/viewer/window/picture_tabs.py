@@ -41,8 +41,8 @@ class BroughtLane:
         """Nothing is sent yet: gRPC connects when the lane's own thread first asks."""
         self.tabs = 0
         self._client = client
-        encoding = "jpeg" if importlib.util.find_spec("PIL") else "raw"
-        self._lane = RemoteLane(client, run_id, recipe=Recipe(encoding)).start()
+        recipe = Recipe("jpeg" if importlib.util.find_spec("PIL") else "raw")
+        self._lane = RemoteLane(client, run_id, recipe=recipe).start()
 
     @property
     def local_id(self) -> str:
