@@ -153,7 +153,8 @@ def test_nodes_share_a_database_and_their_frames_are_watched_from_one_place(
     raylets: Raylets,
 ) -> None:
     """Two nodes, one PostgreSQL, TLS and a token before each daemon's port."""
-    certificates = make_certificates(raylets.root / "certs", ["127.0.0.1"])
+    addresses = sorted({"127.0.0.1", raylets.node("one").address})
+    certificates = make_certificates(raylets.root / "certs", addresses)
     token = raylets.root / "shared.token"
     token.touch(mode=0o600)
     token.write_text("one-token-for-all-nodes")
