@@ -40,6 +40,8 @@ Rectangle {
                 spacing: 2 * Theme.gap
 
                 Text {
+                    id: keys
+
                     width: 92
                     text: row.modelData.keys
                     color: Theme.accent
@@ -48,6 +50,7 @@ Rectangle {
                 }
 
                 Text {
+                    anchors.baseline: keys.baseline
                     width: 230
                     text: row.modelData.label
                     color: Theme.text
