@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -102,9 +103,21 @@ def test_an_adapter_of_the_users_own_serves_their_environment(run_id: str) -> No
         assert row["owner_pid"] == helper_of(training).pid
 
 
+@pytest.fixture
+def atari() -> Iterator[None]:
+    """Atari's games, registered for one test only: others count what there is to play."""
+    ale_py = pytest.importorskip("ale_py", reason="needs ale-py")
+    if "ALE/Pong-v5" not in gymnasium.registry:
+        ale_py.registration.register_v5_envs()
+    yield
+    for env_id, spec in list(gymnasium.registry.items()):
+        if str(spec.entry_point).startswith("ale_py"):
+            del gymnasium.registry[env_id]
+
+
+@pytest.mark.usefixtures("atari")
 @pytest.mark.parametrize("game", ["Pong", "Enduro", "KeystoneKapers"])  # the last one in PAL
 def test_a_shadow_draws_the_same_screen_of_an_atari_game(run_id: str, game: str) -> None:
-    pytest.importorskip("ale_py", reason="needs ale-py")
     env_id = f"ale_py:ALE/{game}-v5"
     replay = Replay(env_id)
     with Training(trainer.train, run_id, env_id) as training, training.reader() as reader:
@@ -114,8 +127,8 @@ def test_a_shadow_draws_the_same_screen_of_an_atari_game(run_id: str, game: str)
         assert training.end()["warnings"] == []
 
 
+@pytest.mark.usefixtures("atari")
 def test_colours_that_an_atari_game_shows_later_are_learnt_when_they_come() -> None:
-    pytest.importorskip("ale_py", reason="needs ale-py")
     env, copy = (gymnasium.make("ale_py:ALE/MsPacman-v5", obs_type="ram") for _ in range(2))
     plan = plan_shadow(env)
     assert isinstance(plan, ShadowPlan)
