@@ -12,7 +12,7 @@ from bench import headlines, plots
 from bench.plots import Picture
 from bench.record import Record, RecordError, load
 from bench.report import _table as table
-from bench.rows import Figure, Row, factor, number, peers_ahead
+from bench.rows import Ahead, Figure, Row, factor, number, peers_ahead
 
 _TITLES = {
     "fast": "The fast lane beside memcpy",
@@ -145,22 +145,38 @@ def _ahead(rows: Iterable[Row]) -> str:
         return f"In none of the {compared} rows that compare a peer with lanekit."
     lines = (
         (
-            each.peer.question,
-            each.peer.case,
+            ", ".join(filter(None, (each.peer.question, each.peer.case))),
             each.peer.name,
             f"{number(each.peer.value.median)} {each.peer.unit}" if each.peer.value else "",
             f"{number(each.ours.value.median)} {each.ours.unit}" if each.ours.value else "",
             _times(each.times),
             "yes" if each.clear else "within the spread",
-            _escaped(each.peer.note) or ("not known yet" if each.clear else ""),
         )
         for each in found
     )
-    header = ("question", "case", "peer", "peer's", "lanekit's", "ahead", "clearly", "because")
+    header = ("where", "peer", "peer's", "lanekit's", "ahead", "clearly")
     clear = sum(each.clear for each in found)
-    return (
+    count = (
         f"In {len(found)} of {compared} rows that compare a peer with lanekit, in {clear} of them "
-        f"beyond the spread of the rounds.\n\n{table(header, lines)}"
+        "beyond the spread of the rounds."
+    )
+    reasons = _because(found)
+    return "\n\n".join([count, table(header, lines), *(["Because:", reasons] if reasons else ())])
+
+
+def _because(found: Iterable[Ahead]) -> str:
+    """Return the reasons, one for each peer and question; who is not clearly ahead needs none."""
+    reasons: dict[tuple[str, str], str] = {}
+    for each in found:
+        if each.peer.note or each.clear:
+            key = each.peer.name, each.peer.question
+            reasons.setdefault(key, each.peer.note or "not known yet")
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for (name, question), reason in reasons.items():
+        by_reason.setdefault((name, reason), []).append(question)
+    return "\n".join(
+        f"- **{name}**, {' and '.join(questions)}: {_escaped(reason)}."
+        for (name, reason), questions in by_reason.items()
     )
 
 

@@ -114,9 +114,10 @@ def test_the_page_says_where_a_peer_is_ahead() -> None:
     )
     text = page_of(ours, peer)
     assert "In 1 of 1 rows that compare a peer with lanekit, in 1 of them beyond" in text
-    assert "| one step | 64 | quicker | 6 µs | 9 µs | ×1.5 | yes | it does less |" in text
+    assert "| one step, 64 | quicker | 6 µs | 9 µs | ×1.5 | yes |" in text
+    assert "- **quicker**, one step: it does less.\n" in text
     assert "| quicker | 6 | 5.9 – 6.1 | **×0.667** |" in text
-    assert "not known yet" in page_of(ours, replace(peer, note=""))
+    assert "- **quicker**, one step: not known yet." in page_of(ours, replace(peer, note=""))
     assert "In none of the 0 rows" in page_of(ours)
 
 
