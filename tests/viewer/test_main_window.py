@@ -253,7 +253,9 @@ def test_a_run_is_started_from_the_form_and_watched_at_once(
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     form = window.form
     assert form is not None
-    wait(lambda: form.start.isEnabled())
+    wait(lambda: form.workers.findText("stepping", Qt.MatchFlag.MatchStartsWith) >= 0)
+    form.workers.setCurrentIndex(form.workers.findText("stepping", Qt.MatchFlag.MatchStartsWith))
+    wait(lambda: "pause" in form.options.entries and form.start.isEnabled())
     for name, text in (("total_steps", "100000"), ("pause", "0.02"), ("run_id", run_id)):
         widget = form.options.entries[name].widget
         assert hasattr(widget, "clear")
