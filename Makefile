@@ -10,12 +10,12 @@ COMMA := ,
 .PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-postgres test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
-	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want the first two: demo, test.'
+	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want two: demo and test.'
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^/  /; s/:.*## /\t/' | expand -t 20
 
 # With a screen it takes the window, too. ENV names a Gymnasium environment, ARGS is passed on as it is.
-DEMO_EXTRAS := slow,rl$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
-demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, or in the terminal (ENV=Acrobot-v1)
+DEMO_EXTRAS := slow,rl,web$(if $(DISPLAY)$(WAYLAND_DISPLAY),$(COMMA)viewer)
+demo: $(VENV)/.demo-$(DEMO_EXTRAS) ## watch an agent learn: in a window, a browser or the terminal (ENV=Acrobot-v1)
 	$(BIN)/lanekit demo $(if $(ENV),--env $(ENV)) $(ARGS)
 
 test: lint ctest pytest ## run everything: linters, the C tests under sanitizers, the Python tests
@@ -37,7 +37,7 @@ test-pythons: $(VENV)/.developer ## the Python tests on every supported CPython 
 
 # Not part of `make test`: it installs gigabytes and trains for minutes. tests/conftest.py leaves these tests out elsewhere.
 test-frameworks: ## train with every RL framework and watch it, in an environment of its own
-	tools/system_packages.sh $(PYTHON)
+	tools/system_packages.sh --developer $(PYTHON)
 	tools/test_frameworks.sh
 
 # Not part of `make test` either: a browser is a large thing to install, and to run beside everything else.
@@ -53,7 +53,7 @@ web-screenshots: $(VENV)/.developer ## take the pictures of the page in docs/ima
 
 # Nor is this: it starts Ray clusters. As root it also goes through network namespaces with loss and delay.
 test-cluster: ## runs and trajectories on a Ray cluster of several raylets, in an environment of its own
-	tools/system_packages.sh $(PYTHON)
+	tools/system_packages.sh --developer --postgres $(PYTHON)
 	tools/test_cluster.sh
 
 # Nor is this, for its time. tests/conftest.py leaves these tests out elsewhere.
@@ -80,11 +80,13 @@ endurance: $(VENV)/.developer ## a day in front of the viewer's window, in minut
 
 # Peers that can not be installed here are listed as such in the results, so nothing of this may fail.
 bench-peers: $(VENV)/.developer ## install what the lanes are measured beside; 3 GB
+	-tools/system_packages.sh --window --screen $(PYTHON)
 	-tools/frame_peers.sh $(BIN)/python
 	-tools/bench_peers.sh trackers
+	-tools/bench_peers.sh rerun
 	-tools/step_peers.sh
 
-bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes most of an hour
+bench: bench-peers ## every lane beside its limits and peers, in 3 minutes; FULL=1 takes some 35
 	$(BIN)/python -m bench all $(if $(FULL),--full,--quick)
 
 docs: $(VENV)/.developer ## the documentation as a site, in build/site; a warning is an error
@@ -108,7 +110,7 @@ clean: ## remove what the commands above made
 
 # --- environments -------------------------------------------------------------------------------
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.c) \
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*.[ch] csrc/*.in csrc/stress/*.[ch] python/ext/*.[ch]) \
   tools/emit_binding.py
 
 $(VENV)/bin/python:
@@ -122,14 +124,14 @@ $(VENV)/.installed: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.demo-%: $(VENV)/bin/python $(SOURCES)
-	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON))
+	$(if $(findstring viewer,$*),tools/system_packages.sh --window $(PYTHON) || echo 'going on: a browser or the terminal shows it too')
 	@echo "installing lanekit[$*] into $(VENV); a minute or so"
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --editable '.[$*]'
 	touch $@
 
 # It does not wait for .installed, which would build the extension once more.
 $(VENV)/.developer: $(VENV)/bin/python $(SOURCES)
-	tools/system_packages.sh --qt --instructions --postgres $(PYTHON)
+	tools/system_packages.sh --developer --qt --instructions --postgres $(PYTHON)
 	$(BIN)/python -m pip install --quiet --editable '.[slow,viewer,remote,web,postgres,export,rl,test,test-viewer,bench,docs,lint]'
 	touch $(VENV)/.installed $@
 

@@ -30,7 +30,7 @@ def _arguments() -> argparse.Namespace:
     every = commands.add_parser("all", help="every lane beside limits and peers, with a page")
     effort = every.add_mutually_exclusive_group()
     effort.add_argument("--quick", action="store_true", help="in less than three minutes (default)")
-    effort.add_argument("--full", action="store_true", help="every lane in full: most of an hour")
+    effort.add_argument("--full", action="store_true", help="every lane in full: some 35 minutes")
     effort.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
     every.add_argument(
         "--only", nargs="+", metavar="LANE", choices=list(running.METHODS), help="some lanes"
@@ -39,9 +39,10 @@ def _arguments() -> argparse.Namespace:
     every.add_argument(
         "--out", type=Path, default=RESULTS, help="directory for all that is written"
     )
-    drawn = commands.add_parser("page", help="write docs/benchmarks.md from a run that was saved")
+    drawn = commands.add_parser("page", help="write docs/benchmarks.md and the README's table")
     drawn.add_argument("record", type=Path, nargs="?", default=RESULTS / all_lanes.RECORD)
     drawn.add_argument("--docs", type=Path, default=RESULTS.parents[1] / "docs")
+    drawn.add_argument("--readme", type=Path, default=RESULTS.parents[1] / "README.md")
     two = commands.add_parser("compare", help="what became slower between two runs; 1 if something")
     two.add_argument("before", type=Path, metavar="A.json")
     two.add_argument("after", type=Path, metavar="B.json")

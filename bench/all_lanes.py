@@ -24,14 +24,16 @@ from typing import Any, NamedTuple
 from bench import machine, page, plots, running
 from bench.lane_rows import rows_of
 from bench.record import Record
+from bench.rows import Row
 from bench.running import Parts
+from bench.step_lane import PEERS
 from bench.step_process import PYTHON_VARIABLE
 
 RECORD, PAGE = "bench.json", "bench.md"
 _STEP_PEERS = Path(__file__).resolve().parents[1] / "build/step-peers-venv"
 _PACKAGES = (
     *("lanekit", "numpy", "cffi", "gymnasium", "mujoco", "PyQt6", "grpcio", "pyzmq", "iceoryx2"),
-    *("eclipse-zenoh", "faster-fifo", "rerun-sdk", "fastapi", "aiohttp", "apsw"),
+    *("eclipse-zenoh", "faster-fifo", "rerun-sdk", "fastapi", "uvicorn", "aiohttp", "apsw"),
 )
 _IN_FULL_ONLY = ("engine", "viewer", "remote")
 
@@ -43,8 +45,36 @@ class Plan(NamedTuple):
     effort: Any
 
 
-def _full(_: str, lane: ModuleType) -> Plan:
-    return Plan(lane.MEASUREMENTS, lane.FULL)
+# Of each lane what the page has rows of; the rest is in `python -m bench LANE`.
+_FULL_PARTS = {
+    "fast": ("publish", "read", "throughput", "latency", "torn_frames"),
+    "slow": ("throughput", "acknowledgement"),
+    "engine": ("steps", "processes"),
+    "viewer": ("watching", "screen"),
+}
+# Enough rounds for a spread that means something, and together about 35 minutes on two cores.
+_FULL_EFFORT: dict[str, dict[str, Any]] = {
+    "fast": {"rounds": 11, "block_seconds": 0.02, "throughput_seconds": 0.2, "hunt_seconds": 5.0},
+    "peers": {"rounds": 7, "seconds": 0.2, "latency_frames": 600},
+    "step": {
+        "rounds": 11,
+        "steps": 1000,
+        "slow_steps": 100,
+        "paced_steps": 250,
+        "growth_steps": 300,
+    },
+    "trajectory": {"warm_up": 0.2, "seconds": 0.8},
+    "slow": {"events": 200_000, "tracker_share": 0.5, "latency_seconds": 10.0},
+    "engine": {"seconds": 1.0, "rounds": 5},
+    "viewer": {"seconds": 5.0},
+    "remote": {"rounds": 3, "seconds": 2.0},
+}
+
+
+def _full(name: str, lane: ModuleType) -> Plan:
+    """Everything that the page shows, with every peer."""
+    parts = {part: lane.MEASUREMENTS[part] for part in _FULL_PARTS.get(name, lane.MEASUREMENTS)}
+    return Plan(parts, replace(lane.FULL, **_FULL_EFFORT[name]))
 
 
 def _tiny(name: str, lane: ModuleType) -> Plan:
@@ -90,7 +120,7 @@ def _quick(name: str, lane: ModuleType) -> Plan:
 _PLANS = {"full": _full, "quick": _quick, "tiny": _tiny}
 
 
-def _measured(name: str, mode: str, noise_limit: float) -> dict[str, Any]:
+def _measured(name: str, mode: str, noise_limit: float) -> tuple[dict[str, Any], list[Row]]:
     """Measure a lane; what goes wrong is a result, too."""
     started = time.monotonic()
     try:
@@ -99,16 +129,19 @@ def _measured(name: str, mode: str, noise_limit: float) -> dict[str, Any]:
         names = running.possible(lane, list(plan.parts))
         parts = {part: plan.parts[part] for part in names}
         results, noise = running.measure(parts, plan.effort, noise_limit, lane.UNTIMED)
+        rows = rows_of(name, results)
     except Exception as error:  # a peer's library, a missing extra: the other lanes go on
         traceback.print_exc()
-        return {"failed": f"{type(error).__name__}: {error}"[:500]}
-    return {
+        machine.unpin()
+        return {"failed": f"{type(error).__name__}: {error}"[:500]}, []
+    found = {
         "method": running.METHODS[name],
         "effort": asdict(plan.effort),
         "noise": noise,
         "seconds": round(time.monotonic() - started, 1),
         "results": results,
     }
+    return found, rows
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -126,7 +159,7 @@ def _written_with(lanes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trackers = lanes.get("slow", {}).get("results", {}).get("throughput", {}).get("trackers", {})
     for name, about in (*step.items(), *trackers.items()):
         if about.get("version"):
-            yield name, about["version"]
+            yield PEERS.get(name, name), about["version"]
 
 
 def measure_all(names: list[str], mode: str, noise_limit: float, path: Path) -> Record:
@@ -137,9 +170,8 @@ def measure_all(names: list[str], mode: str, noise_limit: float, path: Path) -> 
     record = Record(mode, when, machine.describe(), dict(_versions()))
     for name in names:
         print(f"--- {name}", file=sys.stderr, flush=True)
-        found = record.lanes[name] = _measured(name, mode, noise_limit)
-        if "results" in found:
-            record.rows += rows_of(name, found["results"])
+        record.lanes[name], rows = _measured(name, mode, noise_limit)
+        record.rows += rows
         record.versions |= dict(_written_with(record.lanes))
         record.save(path)
     return record

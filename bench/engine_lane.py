@@ -217,6 +217,13 @@ def _summary(found: Blocks) -> dict[str, Any]:
         "rate_spread": {
             name: quartiles([b.rate for b in blocks]) for name, blocks in found.items()
         },
+        "of_in_process": {
+            name: quartiles(
+                [b.rate / base.rate for b, base in zip(blocks, found["in_process"], strict=True)]
+            )
+            for name, blocks in found.items()
+            if "in_process" in found
+        },
         "lanes_over": {name: statistics.median(ratios(name, "rate")) for name in others},
         "cpu_over": {name: statistics.median(ratios(name, "cpu_us")) for name in others},
     }

@@ -14,7 +14,7 @@ from bench import limits, machine
 from bench.companion import Companion
 from bench.fast_sizes import SMALL, Effort, frames, new_run_id
 from bench.limits import Pixels, PlainRing, SharedBytes
-from bench.samples import percentiles, undisturbed
+from bench.samples import percentiles, quartiles, undisturbed
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter
 
 _now = time.perf_counter_ns
@@ -91,11 +91,17 @@ def _send(publish: Callable[[], int], count: int) -> dict[int, int]:
     return begun
 
 
-def _latencies(begun: dict[int, int], received: list[tuple[int, int, int]]) -> dict[str, Any]:
+def _latencies(
+    begun: dict[int, int], received: list[tuple[int, int, int]], rounds: int
+) -> dict[str, Any]:
     known = [row for row in received if row[0] in begun]
+    waits = np.array([now - begun[seq] for seq, now, _ in known])
     row: dict[str, Any] = {
         "frames": len(known),
-        "from_before_publish": percentiles(np.array([now - begun[seq] for seq, now, _ in known])),
+        "from_before_publish": percentiles(waits),
+        "p50_spread": quartiles(
+            [float(np.median(each)) / 1000 for each in np.array_split(waits, rounds)]
+        ),
     }
     if known[0][2]:
         row["from_timestamp"] = percentiles(np.array([now - stamp for _, now, stamp in known]))
@@ -118,15 +124,18 @@ def latency(effort: Effort, rounds: int = 3) -> dict[str, Any]:
                 begun[mode] |= _send(lambda: writer.publish(frame), count)
                 received[mode] += receiver.answer()
                 seq += count
-    rows = {mode: _latencies(begun[mode], received[mode]) for mode in LATENCY_MODES}
+    rows = {mode: _latencies(begun[mode], received[mode], rounds) for mode in LATENCY_MODES}
+    plain = _plain_latency(frame, config, effort, rounds)
     return {
         "frame": SMALL.label,
-        "modes": {"memcpy ring in C, spinning": _plain_latency(frame, config, effort), **rows},
+        "modes": {"memcpy ring in C, spinning": plain, **rows},
         "cache_line_one_way": ping_pong(effort.latency_frames * 100),
     }
 
 
-def _plain_latency(frame: Pixels, config: FastLaneConfig, effort: Effort) -> dict[str, Any]:
+def _plain_latency(
+    frame: Pixels, config: FastLaneConfig, effort: Effort, rounds: int
+) -> dict[str, Any]:
     ffi, lib = limits.load().ffi, limits.load().lib
     source, started, seq = ffi.from_buffer(frame), ffi.new("uint64_t *"), itertools.count(1)
     begun: dict[int, int] = {}
@@ -139,7 +148,7 @@ def _plain_latency(frame: Pixels, config: FastLaneConfig, effort: Effort) -> dic
             _pause(gap)
             lib.limit_send(ring.c, source, started)
             begun[next(seq)] = started[0]
-        return _latencies(begun, receiver.answer())
+        return _latencies(begun, receiver.answer(), rounds)
 
 
 def _answer_pings(conn: Connection, name: str, count: int) -> None:

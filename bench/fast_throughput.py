@@ -100,17 +100,18 @@ def throughput(size: Size, effort: Effort) -> dict[str, Any]:
     return {
         "frame": size.label,
         "readers": {
-            label: {side: _beside(label, [each[side] for each in rounds]) for side in sides}
-            for label in READERS
+            label: {side: _beside(label, side, rounds) for side in sides} for label in READERS
         },
     }
 
 
-def _beside(label: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
-    alone = np.array([rates["no reader"] for rates in rounds])
-    found = np.array([rates[label] for rates in rounds])
+def _beside(label: str, side: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    alone = np.array([rates[side]["no reader"] for rates in rounds])
+    memcpy = np.array([rates["memcpy"][label] for rates in rounds])
+    found = np.array([rates[side][label] for rates in rounds])
     return {
         "frames_per_second": float(np.median(found)),
         "spread": quartiles(found),
         "ratio": float(np.median(found / alone)),
+        "of_memcpy": quartiles(found / memcpy),
     }

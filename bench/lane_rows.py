@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from bench.rows import Figure, Row
-
-Found = Mapping[str, Any]
+from bench.fast_sizes import SMALL
+from bench.program_rows import engine, remote, viewer
+from bench.rows import Figure, Found, Row, point
+from bench.samples import quartiles
 
 
 def _call(found: Found, ratio: str = "ratio") -> tuple[Figure, Figure | None]:
@@ -19,9 +20,9 @@ def _call(found: Found, ratio: str = "ratio") -> tuple[Figure, Figure | None]:
     return value, Figure(found[ratio], found[f"{ratio}_low"], found[f"{ratio}_high"])
 
 
-def _point(value: float) -> Figure:
-    """A figure of one round, or whose rounds were not kept."""
-    return Figure(value, value, value)
+def _about(found: Found) -> str:
+    """Version and calls."""
+    return f"{found.get('version', '')} {found.get('calls', '')}".strip()
 
 
 # --- the fast lane --------------------------------------------------------------------------------
@@ -55,13 +56,39 @@ def _calls(question: str, pace: str, found: Iterable[Found]) -> Iterable[Row]:
 def _fast(results: Found) -> Iterable[Row]:
     yield from _calls("publishing", "reader", results.get("publish", ()))
     yield from _calls("reading", "writer", results.get("read", ()))
+    if "throughput" in results:
+        yield from _beside_readers(results["throughput"])
     if "latency" in results:
         found = results["latency"]
+        made = partial(Row, "fast", "one way, each way of waiting", found["frame"])
+        line = point(found["cache_line_one_way"]["p50_us"])
+        yield made("a cache line", "limit", "µs", "less", line)
         for mode, each in found["modes"].items():
-            role = "limit" if mode.startswith("memcpy") else "ours"
-            us = _point(each["from_before_publish"]["p50_us"])
-            question = "one way, each way of waiting"
-            yield Row("fast", question, found["frame"], mode, role, "µs", "less", us)  # type: ignore[arg-type]
+            role: Any = "limit" if mode.startswith("memcpy") else "ours"
+            yield made(mode, role, "µs", "less", Figure.of(each["p50_spread"]))
+    for each in results.get("torn_frames", ()):
+        ours = each["lane"] == "lanekit"
+        yield Row(
+            "fast",
+            "torn frames, or with another frame's numbers, in a ring of two slots",
+            SMALL.label,
+            each["lane"],
+            "ours" if ours else "peer",
+            f"of {each['published']:,} published",
+            "less",
+            point(each["torn"] + each["mixed"]),
+            rival="" if ours else "lanekit",
+        )
+
+
+def _beside_readers(found: Found) -> Iterable[Row]:
+    for label, sides in found["readers"].items():
+        made = partial(Row, "fast", f"frames a writer publishes, {found['frame']}", label)
+        memcpy, ours = sides["memcpy"], sides["publish"]
+        yield made("memcpy", "limit", "frames/s", "more", Figure.of(memcpy["spread"]))
+        ratio = Figure.of(ours["of_memcpy"])
+        value = Figure.of(ours["spread"])
+        yield made("publish", "ours", "frames/s", "more", value, ratio, "memcpy")
 
 
 # --- beside other ways to have the newest frame ---------------------------------------------------
@@ -73,6 +100,11 @@ READERS, ONE_WAY = "frames a writer publishes", "one way"
 def _peers(results: Found) -> Iterable[Row]:
     found = results["newest_frame"]
     abouts = found["about"]
+
+    def note(name: str, question: str) -> str:
+        told = [abouts[name]["note"]] if question in (PUBLISH, READERS) else []
+        torn = sum(size["ways"].get(name, {}).get("torn", 0) for size in found["sizes"])
+        return "; ".join(filter(None, [*told, f"{torn:,} of its frames came torn" * bool(torn)]))
 
     def row(name: str, question: str, case: str, unit: str, better: Any, value: Figure) -> Row:
         about = abouts[name]
@@ -87,8 +119,8 @@ def _peers(results: Found) -> Iterable[Row]:
             better,
             value,
             rival="" if ours else "lanekit, in place" if about["in_place"] else "lanekit",
-            about=f"{about['version']} {about['calls']}".strip(),
-            note=about["note"] if question == PUBLISH else "",
+            about=_about(about),
+            note=note(name, question),
         )
 
     for size in found["sizes"]:
@@ -105,7 +137,7 @@ def _peers(results: Found) -> Iterable[Row]:
         for label, rate in way.items():
             yield row(name, READERS, label, "frames/s", "more", Figure.of(rate))
     latency = found["latency"]
-    line = _point(latency["cache_line_one_way"]["p50_us"])
+    line = point(latency["cache_line_one_way"]["p50_us"])
     yield Row("peers", ONE_WAY, "reader spins", "a cache line", "limit", "µs", "less", line)
     for mode, case in (("spinning", "reader spins"), ("sleeping", "reader sleeps")):
         for name, way in latency[mode].items():
@@ -120,20 +152,41 @@ def _peers(results: Found) -> Iterable[Row]:
 # --- the step lane --------------------------------------------------------------------------------
 
 ROUND_TRIP, GROWTH = "a round trip of 4096 environments", "a round trip, by environments"
+_BUSY = "a round trip of 4096 environments on cores that others use, one number written"
+_SPINS = (
+    "it spins however long a step takes; our default sleeps after 0.4 ms and pays for waking up, "
+    'with wait="spin" it does not'
+)
+_OWN_WORK = "its own simulation, in the trainer's own process"
 
 
 def _step(results: Found) -> Iterable[Row]:
+    if "round_trip" in results:
+        yield from _round_trip(results["round_trip"])
+    if "growth" in results:
+        yield from _growth(results["growth"])
+    if "crowded" in results:
+        yield from _crowded(results["crowded"])
+    if "paced" in results:
+        found = results["paced"]
+        made = partial(
+            Row, "step", f"a round trip of 4096 environments, {found['hz']:g} times a second"
+        )
+        for name, call in found["calls"].items():
+            yield made(
+                "", f"lanekit, full write, {name}", "ours", "µs", "less", point(call["p50_us"])
+            )
+
+
+def _round_trip(found: Found) -> Iterable[Row]:
     from bench.step_lane import MEMCPY, PEERS
 
-    made = partial(Row, "step")
-    found = results.get("round_trip", {"calls": {}, "about": {}})
+    made = partial(Row, "step", ROUND_TRIP, "")
     for name, call in found["calls"].items():
         value, ratio = _call(call)
         peer = found["about"].get(name)
         role: Any = "peer" if peer else "ours" if name.startswith("lanekit") else "limit"
         yield made(
-            ROUND_TRIP,
-            "",
             PEERS.get(name, name),
             role,
             "µs",
@@ -142,20 +195,26 @@ def _step(results: Found) -> Iterable[Row]:
             ratio,
             MEMCPY if ratio else "",
             ("lanekit, touch" if name == "puffer_native" else "lanekit, full write") * bool(peer),
-            f"{peer['version']} {peer['calls']}" if peer else "",
-            "its own simulation, in the trainer's own process" * (name == "envpool_cartpole"),
+            _about(peer) if peer else "",
+            _OWN_WORK if name == "envpool_cartpole" else "",
         )
     for name, about in found["about"].items():
         if "failed" in about:
             label, failed = PEERS.get(name, name), about["failed"]
-            yield made(ROUND_TRIP, "", label, "peer", "µs", "less", None, failed=failed)
-    grown = results.get("growth", {"spread_us": {}, "failed": {}})
-    for name, failed in grown["failed"].items():
-        yield made(GROWTH, "", name, "peer", "µs", "less", None, failed=failed)
-    for name, sizes in grown["spread_us"].items():
+            yield made(label, "peer", "µs", "less", None, failed=failed)
+
+
+def _growth(found: Found) -> Iterable[Row]:
+    from bench.step_lane import MEMCPY
+
+    for name, failed in found["failed"].items():
+        yield Row("step", GROWTH, "", name, "peer", "µs", "less", None, failed=failed)
+    for name, sizes in found["spread_us"].items():
         ours, limit = name.startswith("lanekit"), name == MEMCPY
+        note = _SPINS if name.startswith("PufferLib") else _OWN_WORK * name.startswith("EnvPool")
         for size, us in sizes.items():
-            yield made(
+            yield Row(
+                "step",
                 GROWTH,
                 f"{int(size):,}",
                 name,
@@ -164,7 +223,32 @@ def _step(results: Found) -> Iterable[Row]:
                 "less",
                 Figure.of(us),
                 rival="" if ours or limit else "lanekit, full write",
+                note=note,
             )
+
+
+def _crowded(found: Found) -> Iterable[Row]:
+    cores = found["cores"]
+    cases = {
+        "pairs": f"{cores} pairs at once",
+        "beside": f"one pair beside {cores} that never rest",
+    }
+    for part, case in cases.items():
+        for name, call in found[part].items():
+            ours = name.startswith("lanekit")
+            p50, _ = _call(call)
+            for which, value in (("p50", p50), ("p99", point(call["p99_us"]))):
+                yield Row(
+                    "step",
+                    f"{_BUSY}, {which}",
+                    case,
+                    name,
+                    "ours" if ours else "peer",
+                    "µs",
+                    "less",
+                    value,
+                    rival="" if ours else "lanekit, hybrid",
+                )
 
 
 # --- the trajectory lane --------------------------------------------------------------------------
@@ -189,118 +273,66 @@ def _trajectory(results: Found) -> Iterable[Row]:
                 Figure.of(found["of_memcpy_spread"]),
                 "memcpy",
                 "" if ours else "lanekit",
-                note=f"{wrong:,} of its records were lost, repeated or mixed" if wrong else "",
+                _about(each["about"][name]),
+                f"{wrong:,} of its records were lost, repeated or mixed" if wrong else "",
             )
-        for name, packages in each["missing"].items():
-            failed = f"not installed: {', '.join(packages)}"
-            yield made(name, "peer", "records/s", "more", None, failed=failed)
+        for name, failed in each["failed"].items():
+            role: Any = "ours" if name.startswith("lanekit") else "peer"
+            yield made(name, role, "records/s", "more", None, failed=failed)
 
 
 # --- the slow lane --------------------------------------------------------------------------------
 
 EVENTS = "durable events"
+_FROM_PYTHON = "lanekit, Python worker, normal"
+_TRACKERS = {
+    "trackio": "Trackio",
+    "tensorboard": "TensorBoard",
+    "wandb": "W&B, offline",
+    "mlflow": "MLflow",
+    "aim": "Aim",
+    "jsonl": "a file of JSON lines",
+    "duckdb": "DuckDB",
+}
+_NOT_THE_SAME = {
+    "jsonl": "one process writes one file for itself: nobody else is told, nothing is indexed",
+    "duckdb": "one process writes a file that no other can open meanwhile",
+}
 
 
 def _slow(results: Found) -> Iterable[Row]:
-    from bench.samples import quartiles
-    from bench.slow_trackers import NOT_A_TRACKER
-
     found = results.get("throughput", {"results": {}, "trackers": {}})
     made = partial(Row, "slow", EVENTS, "")
     for name, each in found["results"].items():
         rates = Figure.of(quartiles(each["rounds"]))
-        yield made(name, "ours" if "lanekit" in name else "limit", "events/s", "more", rates)
+        if "lanekit" not in name:
+            yield made(name, "limit", "events/s", "more", rates)
+            continue
+        limit = f"sqlite3, {name.rpartition(', ')[2]}"
+        pairs = zip(each["rounds"], found["results"][limit]["rounds"], strict=True)
+        ratio = Figure.of(quartiles([rate / bare for rate, bare in pairs]))
+        label = name.replace("cat", "ready-made lines")
+        yield made(label, "ours", "events/s", "more", rates, ratio, limit)
     for name, each in found["trackers"].items():
+        label = _TRACKERS.get(name, name)
         if "rounds" not in each:
-            yield made(name, "peer", "events/s", "more", None, failed=each["failed"])
+            yield made(label, "peer", "events/s", "more", None, failed=each["failed"])
             continue
         yield made(
-            name,
+            label,
             "peer",
             "events/s",
             "more",
             Figure.of(quartiles(each["rounds"])),
-            rival="lanekit, cat, normal",
-            about=f"{each.get('version', '')} {each.get('calls', '')}".strip(),
-            note="no tracker: a file that one process writes for itself" * (name in NOT_A_TRACKER),
+            rival=_FROM_PYTHON,
+            about=_about(each),
+            note=_NOT_THE_SAME.get(name, ""),
         )
     for each in results.get("acknowledgement", ()):
-        p50 = _point(each["p50_ms"])
-        question = "from emission to acknowledgement"
-        yield Row("slow", question, "", each["durability"], "ours", "ms", "less", p50)
-
-
-# --- the engine and the viewer --------------------------------------------------------------------
-
-_ENGINE = {
-    "lanes": "lanekit, lanes",
-    "in_process": "in process",
-    "physics": "MuJoCo's physics alone",
-    "rollout": "MuJoCo's rollout",
-    "grpc": "gRPC, bytes",
-    "async": "Gymnasium AsyncVectorEnv",
-}
-
-
-def _engine(results: Found) -> Iterable[Row]:
-    rows = [*results.get("steps", ()), *filter(None, [results.get("processes")])]
-    for each in rows:
-        for name, spread in each["rate_spread"].items():
-            peer = name in ("grpc", "async")
-            yield Row(
-                "engine",
-                "environment steps",
-                f"{each['model']}, {each['num_envs']}",
-                _ENGINE[name],
-                "ours" if name == "lanes" else "peer" if peer else "limit",
-                "steps/s",
-                "more",
-                Figure.of(spread),
-                rival=_ENGINE["lanes"] if peer else "",
-            )
-
-
-_VIEWERS = {"tab": "lanekit's tab", "label": "a naive label", "rerun": "Rerun's viewer"}
-
-
-def _viewer(results: Found) -> Iterable[Row]:
-    for part, question in (
-        ("watching", "a viewer's CPU at 60 Hz, off screen"),
-        ("screen", "a viewer's CPU at 60 Hz, on a virtual screen"),
-    ):
-        for each in results.get(part, ()):
-            case = f"{each['width']}×{each['height']}"
-            for kind, name in _VIEWERS.items():
-                if kind not in each:
-                    continue
-                found, ours = each[kind], kind == "tab"
-                failed = found.get("failed", "")
-                yield Row(
-                    "viewer",
-                    question,
-                    case,
-                    name,
-                    "ours" if ours else "peer",
-                    "% of a core",
-                    "less",
-                    None if failed else _point(100 * found["cpu_share"]),
-                    rival="" if ours else _VIEWERS["tab"],
-                    failed=failed,
-                )
-
-
-def _remote(results: Found) -> Iterable[Row]:
-    for each in results.get("ways", ()):
-        if each is None:
-            continue
-        for name, found in each["ways"].items():
-            made = partial(Row, "remote", "a frame's way to a watcher over loopback, p50")
-            case = f"{each['frame']}, {name}"
-            ratio = _point(found["p50_ms"] / found["tcp_p50_ms"])
-            yield made(case, "plain TCP", "limit", "ms", "less", _point(found["tcp_p50_ms"]))
-            yield made(
-                case, "WatchFrames", "ours", "ms", "less", _point(found["p50_ms"]), ratio, "TCP"
-            )
+        p50 = point(each["p50_ms"])
+        question = "from emission to acknowledgement, 1,000 events a second"
+        name = f"lanekit, {each['durability']}"
+        yield Row("slow", question, "", name, "ours", "ms", "less", p50)
 
 
 _LANES: dict[str, Callable[[Found], Iterable[Row]]] = {
@@ -309,9 +341,9 @@ _LANES: dict[str, Callable[[Found], Iterable[Row]]] = {
     "step": _step,
     "trajectory": _trajectory,
     "slow": _slow,
-    "engine": _engine,
-    "viewer": _viewer,
-    "remote": _remote,
+    "engine": engine,
+    "viewer": viewer,
+    "remote": remote,
 }
 
 

@@ -63,6 +63,23 @@ def _cache_sizes() -> dict[str, str]:
     return found
 
 
+_HANDED_ON = [0.0]
+"""Seconds of CPU time of processes that were ours, and that the system reaps instead of us."""
+
+
+def account_for_group(leader: int) -> None:
+    """Count as ours what a group's processes have used whose parent is about to go."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        parent, group, *_ = (int(field) for field in fields[1:3])
+        if group == leader and parent != os.getpid():
+            used = sum(int(field) for field in fields[11:15])
+            _HANDED_ON[0] += used / os.sysconf("SC_CLK_TCK")
+
+
 class Neighbours:
     """How much of the machine other programs took while we measured: the noise in the numbers."""
 
@@ -76,7 +93,7 @@ class Neighbours:
         ticks = [int(field) for field in first_line.split()[1:9]]
         user, nice, system, _idle, _iowait, irq, softirq, stolen = ticks
         busy = (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
-        return busy - sum(os.times()[:4])
+        return busy - sum(os.times()[:4]) - _HANDED_ON[0]
 
     def share(self) -> float:
         """Return the share of all cores' time that others used since the beginning."""

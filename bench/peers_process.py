@@ -128,9 +128,12 @@ class _Reader:
             told = conn.poll()  # before a last look: whoever was told to stop has looked once
             for _ in range(1 if hz else 16):
                 found = self._receive(0)
-                if found is not None:
+                if found is None:
+                    continue
+                if found[0] == found[1]:
                     marks.add(found[0])
-                    torn += found[0] != found[1]
+                else:
+                    torn += 1
             if hz and not told:
                 due = max(due + 1 / hz, time.monotonic())
                 conn.poll(max(0.0, due - time.monotonic()))

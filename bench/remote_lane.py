@@ -28,6 +28,11 @@ WAYS: tuple[tuple[str, Recipe, bool], ...] = (
 )
 
 
+WORKER_MODES = ("no daemon", "nobody watches", "watched at 30 Hz", "its watcher left")
+LEAVING = 1.5
+"""Seconds after which a watcher that left counts as gone, for the worker too."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """How long to measure."""
@@ -128,18 +133,21 @@ def ways(effort: Effort, shape: tuple[int, int]) -> dict[str, Any]:
     return {
         "frame": f"{shape[0]}x{shape[1]}",
         "ways": {
-            name: {key: statistics.median(each[key] for each in found) for key in found[0]}
+            name: {
+                **{key: statistics.median(each[key] for each in found) for key in found[0]},
+                "rounds": found,
+            }
             for name, found in rounds.items()
         },
     }
 
 
 def worker_cost(effort: Effort) -> dict[str, Any]:
-    """Return what a publish takes with no daemon, with one that nobody asks, and while watched."""
+    """Return what a publish takes with no daemon, with one that nobody asks, and with watchers."""
     width, height = effort.sizes[-1]
     rounds: dict[str, list[dict[str, Any]]] = {}
     for _ in range(effort.rounds):
-        for mode in ("no daemon", "nobody watches", "watched at 30 Hz"):
+        for mode in WORKER_MODES:
             rounds.setdefault(mode, []).append(_publishing(mode, width, height, effort.seconds))
     alone = [each["p50_us"] for each in rounds["no daemon"]]
     return {
@@ -152,6 +160,7 @@ def worker_cost(effort: Effort) -> dict[str, Any]:
                     each["p50_us"] / least for each, least in zip(found, alone, strict=True)
                 ),
                 "frames": sum(each["frames"] for each in found),
+                "rounds": [each["p50_us"] for each in found],
             }
             for mode, found in rounds.items()
         },
@@ -175,14 +184,14 @@ def _publishing(mode: str, width: int, height: int, seconds: float) -> dict[str,
         worker() as child,
     ):
         client.list_lanes(run_id)
-        if mode == "nobody watches":
-            time.sleep(seconds)
+        if mode == "its watcher left":
+            _watch(client, run_id, Recipe(), min(1.0, seconds))
+            time.sleep(LEAVING)
+            child.forget()
+        if mode == "watched at 30 Hz":
+            _watch(client, run_id, Recipe(), seconds)
         else:
-            with client.watch_frames(run_id, rate=RATE) as stream:
-                end = time.monotonic() + seconds
-                for _ in stream:
-                    if time.monotonic() > end:
-                        break
+            time.sleep(seconds)
         return child.end()
 
 

@@ -69,6 +69,12 @@ class Child:
         assert self.process.stdout is not None
         self.first_line = self.process.stdout.readline().strip()
 
+    def forget(self) -> None:
+        """Have it forget what it measured so far."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("forget\n")
+        self.process.stdin.flush()
+
     def end(self) -> dict[str, Any]:
         """End it; return what it measured."""
         out, _ = self.process.communicate("")
@@ -84,7 +90,7 @@ class Child:
             self.process.communicate()
 
 
-def _told_to_end(until: float) -> bool:
+def _is_told(until: float) -> bool:
     return bool(select.select([sys.stdin], [], [], max(0.0, until - time.monotonic()))[0])
 
 
@@ -103,7 +109,11 @@ def _publish(run_id: str, width: int, height: int, rate: float) -> dict[str, Any
     with FastLaneWriter.create(run_id, config) as writer:
         print("ready", flush=True)
         due = time.monotonic()
-        while not _told_to_end(due):
+        while True:
+            if _is_told(due):
+                if not sys.stdin.readline():
+                    break
+                took.clear()
             picture[:8, :8] = len(took) % 256
             metrics = FastLaneMetrics(1.0, float(len(took)), rate)
             before = time.perf_counter_ns()
@@ -124,7 +134,7 @@ def _send(size: int, rate: float) -> dict[str, Any]:
     sent = 0
     with connection:
         due = time.monotonic()
-        while not _told_to_end(due):
+        while not _is_told(due):
             connection.sendall(HEAD.pack(time.time_ns(), size))
             connection.sendall(payload)
             sent += 1

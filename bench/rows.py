@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+Found = Mapping[str, Any]
+"""What a lane's benchmark found, as it is in JSON."""
 Role = Literal["ours", "limit", "peer"]
 Better = Literal["less", "more"]
 
@@ -22,6 +24,20 @@ class Figure:
     def of(cls, found: Mapping[str, float]) -> Figure:
         """Take what :func:`bench.samples.quartiles` returned."""
         return cls(found["median"], found["low"], found["high"])
+
+
+def point(value: float) -> Figure:
+    """A figure of one round, or whose rounds were not kept."""
+    return Figure(value, value, value)
+
+
+def number(value: float) -> str:
+    """Return a figure with as many digits as mean something."""
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.3g} k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,8 @@ class Row:
 
 def factor(better: Better, value: float, other: float) -> float:
     """Return how many times better `value` is than `other`; below 1: how much worse."""
+    if value == other:
+        return 1.0
     if not value or not other:
         return 0.0 if (better == "more") == (not value) else float("inf")
     return other / value if better == "less" else value / other

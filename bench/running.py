@@ -55,7 +55,8 @@ METHODS = {
     ),
     "trajectory": (
         "Each producer is a process that sends as fast as it is let; the consumer counts what it "
-        "received in a fixed time after a warm-up, and looks at both ends of every array. The ways "
+        "received in a fixed time after a warm-up, and looks at both ends of every array. The "
+        "consumer is pinned to the first core, producers share the others, with all threads. Ways "
         "alternate, every other round backwards; rates are medians over the rounds, ratios medians "
         "of the ratios within a round. memcpy is one C loop into a ring of the same size."
     ),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+from bench import machine
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,20 +52,29 @@ def python() -> str:
 def record(python: str, name: str, events: int, directory: Path) -> dict[str, Any]:
     """Let a tracker record the same events; a failure is a result, too."""
     quiet = {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
-    try:
-        done = subprocess.run(
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        process = subprocess.Popen(
             (python, "-m", "bench.peers.trackers", name, str(events), str(directory)),
             cwd=_ROOT,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=said,
             text=True,
-            timeout=_TRACKER_PATIENCE,
             env=os.environ | quiet,
+            process_group=0,
         )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"took more than {_TRACKER_PATIENCE:.0f} s"}
-    if done.returncode != 0:
-        return {"failed": (done.stderr.strip().splitlines() or ["no word why"])[-1][:200]}
-    found: dict[str, Any] = json.loads(done.stdout)
+        try:
+            answer, _ = process.communicate(timeout=_TRACKER_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"took more than {_TRACKER_PATIENCE:.0f} s"}
+        finally:  # some leave services behind, which would disturb the next one
+            machine.account_for_group(process.pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode != 0:
+            said.seek(0)
+            return {"failed": (said.read().strip().splitlines() or ["no word why"])[-1][:200]}
+    found: dict[str, Any] = json.loads(answer)
     found["rate"] = found["events"] / found["seconds"]
     return found

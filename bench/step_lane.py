@@ -39,6 +39,8 @@ class Effort:
     growth_steps: int
     sizes: tuple[int, ...]
     peers: tuple[str, ...]
+    growth_peers: tuple[str, ...] = ()
+    """Those that are started for each number of environments, which takes some of them seconds."""
 
 
 PEERS = {
@@ -55,9 +57,11 @@ PEERS = {
 _SLOW = frozenset({"sb3_subproc", "grpc_bytes", "grpc_stream", "envpool_cartpole"})
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
 
-FULL = Effort(15, 1500, 150, 0.5, 500, 5, 400, SIZES, tuple(PEERS))
-QUICK = Effort(5, 500, 50, 0.2, 100, 3, 100, SIZES[::2], tuple(PEERS))
-TINY = Effort(1, 5, 3, 0.02, 3, 1, 3, (1, 64), ("gymnasium_async", "grpc_bytes", "no_such_peer"))
+_LIGHT = ("puffer_native", "gymnasium_async", "grpc_bytes")
+FULL = Effort(15, 1500, 150, 0.5, 500, 5, 400, SIZES, tuple(PEERS), tuple(PEERS))
+QUICK = Effort(5, 500, 50, 0.2, 100, 3, 100, SIZES[::2], tuple(PEERS), _LIGHT)
+_TINY = ("gymnasium_async", "grpc_bytes", "no_such_peer")
+TINY = Effort(1, 5, 3, 0.02, 3, 1, 3, (1, 64), _TINY, _TINY)
 
 LANES: dict[str, dict[str, Any]] = {
     "lanekit, touch": {},
@@ -123,14 +127,25 @@ def _open(stack: ExitStack, kind: str, task: Task) -> Stepper:
     return stack.enter_context(Stepper(*_kind(kind, task)))
 
 
+def _open_all(stack: ExitStack, wanted: Mapping[str, tuple[str, Task]]) -> dict[str, Stepper]:
+    """Start all together, on all cores: some import for seconds. Each pins itself afterwards."""
+    machine.unpin()
+    opened = {name: _open(stack, kind, task) for name, (kind, task) in wanted.items()}
+    for stepper in opened.values():
+        assert stepper.about
+    machine.pin(machine.WRITER_CORE)
+    return opened
+
+
 def round_trip(effort: Effort) -> dict[str, Any]:
     """Step 4096 environments in every way there is, in turn."""
     task = _pinned()
-    machine.pin(machine.WRITER_CORE)
     limits.load()
     with ExitStack() as stack:
-        lanes = {name: _open(stack, "lane", replace(task, **o)) for name, o in LANES.items()}
-        peers = {name: _open(stack, name, task) for name in effort.peers}
+        wanted = {name: ("lane", replace(task, **options)) for name, options in LANES.items()}
+        opened = _open_all(stack, {**wanted, **{name: (name, task) for name in effort.peers}})
+        lanes = {name: opened[name] for name in LANES}
+        peers = {name: opened[name] for name in effort.peers}
         copy = stack.enter_context(_copying(task))
         blocks: dict[str, Block] = {MEMCPY: lambda: copy(effort.steps)}
         if task.cores is not None:
@@ -143,7 +158,7 @@ def round_trip(effort: Effort) -> dict[str, Any]:
             if peer.works:
                 blocks[name] = lambda p=peer, n=steps: p.measure(n)  # type: ignore[misc]
         results = alternate(blocks, effort.rounds)
-        about = {name: peer.about for name, peer in peers.items()}
+    about = {name: peer.about for name, peer in peers.items()}
     machine.unpin()
     return {
         "task": {"envs": task.envs, "obs": task.obs, "act": task.act},
@@ -197,7 +212,7 @@ def crowded(effort: Effort) -> dict[str, Any]:
             name: [_open(stack, kind, Task(**options)) for _ in range(cores)]
             for name, (kind, options) in wanted.items()
         }
-        works = {name: each for name, each in pairs.items() if each[0].works}
+        works = {name: each for name, each in pairs.items() if all(one.works for one in each)}
         seconds, rounds = effort.crowded_seconds, max(1, effort.rounds // 2)
         blocks: dict[str, Block] = {}
         for name, each in works.items():
@@ -239,9 +254,13 @@ def paced(effort: Effort) -> dict[str, Any]:
 GROWTH: dict[str, tuple[str, dict[str, Any]]] = {
     "lanekit, touch": ("lane", {}),
     "lanekit, full write": ("lane", {"work": "write"}),
+    "lanekit, full write, spin": ("lane", {"work": "write", "wait": "spin"}),
     "PufferLib, native, full write": ("puffer_native", {"work": "write"}),
-    "Gymnasium AsyncVectorEnv": ("gymnasium_async", {}),
-    "gRPC unary, bytes": ("grpc_bytes", {}),
+    **{
+        label: (kind, {})
+        for kind, label in PEERS.items()
+        if not kind.startswith("puffer") and kind != "grpc_stream"
+    },
 }
 
 
@@ -250,17 +269,19 @@ def growth(effort: Effort) -> dict[str, Any]:
     found: dict[str, dict[str, float]] = {MEMCPY: {}, **{name: {} for name in GROWTH}}
     spread: dict[str, dict[str, dict[str, float]]] = {name: {} for name in found}
     failed: dict[str, str] = {}
-    machine.pin(machine.WRITER_CORE)
     for envs in effort.sizes:
         task = replace(_pinned(), envs=envs)
         with ExitStack() as stack:
             copy = stack.enter_context(_copying(task))
             steps = max(3, effort.growth_steps // (1 + envs // 8192))
             blocks: dict[str, Block] = {MEMCPY: lambda n=steps, copy=copy: copy(n)}  # type: ignore[misc]
-            for name, (kind, options) in GROWTH.items():
-                if kind != "lane" and kind not in effort.peers:
-                    continue
-                stepper = _open(stack, kind, replace(task, **options))
+            wanted = {
+                name: (kind, replace(task, **options))
+                for name, (kind, options) in GROWTH.items()
+                if kind == "lane" or kind in effort.growth_peers
+            }
+            steppers = _open_all(stack, wanted)
+            for name, stepper in steppers.items():
                 if stepper.works:
                     blocks[name] = lambda s=stepper, n=steps: s.measure(n)  # type: ignore[misc]
                 else:

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bench import machine
 from bench.peers.steppers import Task
 from bench.samples import Samples
 
@@ -29,7 +30,10 @@ PYTHON_VARIABLE = "LANEKIT_BENCH_STEPPERS"
 
 
 class Stepper:
-    """One kind of stepping: a trainer process and its engine, stopped between their turns."""
+    """One kind of stepping: a trainer process and its engine, stopped between their turns.
+
+    It begins to start at once; :attr:`about` waits until it has, so that several start together.
+    """
 
     def __init__(self, kind: str, task: Task) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="lanekit-bench-")  # some write into it
@@ -50,8 +54,15 @@ class Stepper:
             },
             process_group=0,  # not a session: the kernel would give each a share of its own
         )
-        self.about: dict[str, Any] = self._read()
-        self.stop()
+        self._about: dict[str, Any] = {}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What it says of itself once it is there; it stands still from then on."""
+        if not self._about:
+            self._about = self._read()
+            self.stop()
+        return self._about
 
     @property
     def works(self) -> bool:
@@ -79,6 +90,7 @@ class Stepper:
 
     def measure(self, steps: int, hz: float = 0.0) -> Samples:
         """Step, alone, and stand still again."""
+        assert self.works, self.about
         self.go()
         self.ask(steps, hz)
         samples = self.answer()
@@ -104,6 +116,7 @@ class Stepper:
         end = time.monotonic() + _GRACE
         while self._segments() and time.monotonic() < end:
             time.sleep(0.01)
+        machine.account_for_group(self._process.pid)
         self._signal(signal.SIGKILL)
         self._process.wait()
         assert self._process.stdout is not None

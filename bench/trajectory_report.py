@@ -29,8 +29,8 @@ def _table(row: dict[str, Any]) -> str:
             f"| {name} | {rate:,.0f} | {found['megabytes_per_second']:,.0f} "
             f"| {found['of_memcpy']:.4f} | {times} | {_wrong(found)} |"
         )
-    for name, packages in row["missing"].items():
-        lines.append(f"| {name} | not installed: {', '.join(packages)} | | | | |")
+    for name, failed in row["failed"].items():
+        lines.append(f"| {name} | {failed} | | | | |")
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ class Transport:
 
     name = ""
     needs: tuple[str, ...] = ()
+    """Modules; :attr:`packages` are the distributions that they come from."""
+    packages: tuple[str, ...] = ()
+    calls = ""
+    """What is called on each side, for the table."""
 
     def __init__(self, tokens: int, producers: int) -> None:
         self.tokens = tokens
@@ -47,6 +52,12 @@ class Transport:
     def missing(cls) -> list[str]:
         """Return the packages that it needs and this environment does not have."""
         return [name for name in cls.needs if importlib.util.find_spec(name) is None]
+
+    @classmethod
+    def about(cls) -> dict[str, str]:
+        """Return what a table says about it."""
+        found = ", ".join(f"{name} {version(name)}" for name in cls.packages)
+        return {"version": found, "calls": cls.calls}
 
     def open(self) -> None:
         """Make what the consumer makes."""
@@ -67,6 +78,8 @@ class Lane(Transport):
     """lanekit's trajectory lane: records seen in place."""
 
     name = "lanekit"
+    packages = ("lanekit",)
+    calls = "put(arrays, meta); get_batch(16), looked at in place"
     copied = False
 
     def open(self) -> None:
@@ -108,6 +121,7 @@ class LaneCopied(Lane):
     """The same, and the consumer copies every array, as the others' consumers get theirs."""
 
     name = "lanekit, copied out"
+    calls = "put(arrays, meta); get_batch(16), record.copy()"
     copied = True
 
 
@@ -115,6 +129,7 @@ class Naive(Transport):
     """Plain numpy over shared memory, with indices that nothing protects."""
 
     name = "numpy over shared memory, plain indices"
+    calls = "a row of a structured array filled, then index + 1; looked at in place"
 
     def open(self) -> None:
         self._buffer = NaiveBuffer(self.tokens)
@@ -177,6 +192,7 @@ class ProcessQueue(_Pickled):
     """multiprocessing.Queue."""
 
     name = "multiprocessing.Queue"
+    calls = "Queue(64); put((who, number, arrays)); get()"
 
     def open(self) -> None:
         self.queue = SPAWN.Queue(64)
@@ -187,6 +203,8 @@ class FasterFifo(_Pickled):
 
     name = "faster-fifo"
     needs = ("faster_fifo",)
+    packages = ("faster-fifo",)
+    calls = "put((who, number, arrays)); get_many()"
 
     def open(self) -> None:
         import faster_fifo
@@ -216,6 +234,10 @@ class ZeroMQ(Transport):
 
     name = "ZeroMQ PUSH/PULL"
     needs = ("zmq",)
+    packages = ("pyzmq",)
+    calls = (
+        "ipc://, high-water mark 64; send_multipart(arrays, copy=False); recv_multipart(copy=False)"
+    )
 
     def open(self) -> None:
         import zmq
@@ -266,6 +288,8 @@ class HttpJson(Transport):
 
     name = "HTTP/JSON, FastAPI and aiohttp"
     needs = ("fastapi", "uvicorn", "aiohttp")
+    packages = ("fastapi", "uvicorn", "aiohttp")
+    calls = "session.post(json.dumps(lists)) on one connection; a pydantic model behind uvicorn"
 
     def open(self) -> None:
         import fastapi

@@ -71,8 +71,9 @@ def _measured(*arguments: str) -> dict[str, Any]:
     return result
 
 
-def _medians(results: list[dict[str, float]]) -> dict[str, float]:
-    return {key: statistics.median(each[key] for each in results) for key in results[0]}
+def _medians(results: list[dict[str, float]]) -> dict[str, Any]:
+    medians = {key: statistics.median(each[key] for each in results) for key in results[0]}
+    return {**medians, "rounds": results}
 
 
 def tick(effort: Effort, width: int, height: int) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def screen(effort: Effort, width: int, height: int) -> dict[str, Any]:
             results[kind] = {"failed": failed[kind]}
         else:
             rounds = found[kind]
-            results[kind] = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+            medians = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+            results[kind] = {**medians, "rounds": rounds}
     return results
 
 

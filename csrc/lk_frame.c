@@ -1,5 +1,5 @@
-/* lk_frame.c: fast-lane geometry and inspection. The protocol is in lk_frame_writer.c and
- * lk_frame_reader.c, its labels in lk_seqlock.h and lk_wait.h. */
+/* lk_frame.c: fast-lane geometry and inspection. The protocol is in lk_frame_writer.c,
+ * lk_frame_attach.c and lk_frame_reader.c, its labels in lk_seqlock.h and lk_wait.h. */
 #include "lk_frame.h"
 
 #include <stdio.h>

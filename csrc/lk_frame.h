@@ -50,6 +50,18 @@ static inline _Atomic uint64_t *lk_frame_slot_metadata(struct lk_frame_slot *slo
     return (_Atomic uint64_t *)(void *)((uint8_t *)slot + geometry->metadata_offset);
 }
 
+/* Words that belong together only if the slot's sequence word says so. */
+static inline struct lk_frame_metrics lk_frame_slot_metrics(const struct lk_frame_slot *slot) {
+    return (struct lk_frame_metrics){
+        .last_reward =
+            lk_bits_double(atomic_load_explicit(&slot->last_reward, memory_order_relaxed)),
+        .rolling_return =
+            lk_bits_double(atomic_load_explicit(&slot->rolling_return, memory_order_relaxed)),
+        .step_rate_hz =
+            lk_bits_double(atomic_load_explicit(&slot->step_rate_hz, memory_order_relaxed)),
+    };
+}
+
 /* The values of a slot's sequence word. */
 static inline uint64_t lk_frame_word_writing(uint64_t seq) {
     return 2 * seq - 1;

@@ -31,8 +31,6 @@
 #define LK_COPY_X86 1
 #elif !LK_THREAD_SANITIZER && defined(__aarch64__)
 #define LK_COPY_AARCH64 1
-#else
-#define LK_COPY_WORDS 1
 #endif
 
 /* Tell the core that we spin: saves power, and on x86 avoids a costly pipeline flush at the end. */

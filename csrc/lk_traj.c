@@ -1,5 +1,6 @@
 /* lk_traj.c: trajectory-lane geometry, schema, inspection and padding. The protocol is in
- * lk_traj_ring.h, lk_traj_writer.c and lk_traj_reader.c. */
+ * lk_traj_ring.h, of producers in lk_traj_attach.c and lk_traj_writer.c, of the consumer in
+ * lk_traj_create.c and lk_traj_reader.c. */
 #include "lk_traj.h"
 
 #include <stdlib.h>

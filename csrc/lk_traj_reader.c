@@ -1,187 +1,25 @@
 /*
- * lk_traj_reader.c: the one consumer of the trajectory lane.
+ * lk_traj_reader.c: how the one consumer of the trajectory lane takes records and releases them.
  *
- * Labels: [J1] to [J5] of lk_traj_ring.h, [S1] [S2] of lk_segment.c.
+ * Labels: [J1] to [J4] of lk_traj_ring.h, [S2] of lk_segment.c.
  *
- * Who writes: the consumer alone, the second line of each ring's control block, the words consumer,
- * takeovers and asleep, and the release mark in the headers of records that it holds.
- * If the consumer dies: the segment stays, with every record that was not released. A successor
- * becomes the owner of the same segment and begins at each ring's tail. So the release is what
- * counts as delivered: a record is delivered again after a death if, and only if, it was not
- * released. Releases out of order leave a mark in the record, which the successor honours.
+ * Who writes: the consumer alone, the second line of each ring's control block, the word asleep,
+ * and the release mark in the headers of records that it holds.
+ * If the consumer dies: the release is what counts as delivered. A record is delivered again to the
+ * successor (lk_traj_create.c) if, and only if, it was not released. Releases out of order leave a
+ * mark in the record, which the successor honours.
  * If a producer dies: see lk_traj_writer.c; here nothing happens.
  * Trust: head, sizes and rows come from producers. Each is copied once, checked against private
  * state, and a ring that fails is left out while the others go on.
  */
-#include "lk_guard.h"
-#include "lk_traj.h"
+#include "lk_traj_reader.h"
+
 #include "lk_traj_ring.h"
-#include "lk_wait.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const uint64_t wait_slice_ns = 50000000;
-static const uint64_t heartbeat_every_ns = 100000000;
-
-/* A record in the caller's hands, or released before an older one. */
-struct held {
-    uint64_t start;
-    uint64_t end;
-    bool released;
-};
-
-enum trust { TRUSTED = 0, SPOILED_UNTOLD = 1, SPOILED_TOLD = 2 };
-
-struct ring_state {
-    struct lk_traj_ring *ring;
-    uint8_t *data;
-    uint64_t read; /* position of the next record to deliver */
-    uint64_t tail;
-    uint64_t session, number; /* of the last record delivered; session 0: not known */
-    uint64_t released;
-    struct held *held; /* tickets first to next - 1; capacity is a power of two */
-    uint64_t first, next, capacity;
-    enum trust trust;
-};
-
-struct lk_traj_reader {
-    struct lk_guard guard;
-    lk_segment *segment;
-    struct lk_traj_header *header;
-    uint32_t turn; /* the ring to ask first */
-    uint64_t heartbeat_ns;
-    struct lk_spin spin;
-    struct ring_state *rings;
-    struct lk_traj_geometry geometry;
-    struct lk_traj_schema schema;
-    struct lk_segment_id id;
-};
-
-/* --- creating and taking over ----------------------------------------------------------------- */
-
-static int open_new(lk_traj_reader *reader, const struct lk_segment_request *request) {
-    int status;
-    do {
-        status = lk_segment_create(&reader->segment, request);
-        if (status != LK_OK) {
-            return status;
-        }
-        reader->header = lk_segment_base(reader->segment);
-        reader->header->geometry = reader->geometry;
-        memcpy((uint8_t *)reader->header + reader->geometry.schema_offset, reader->schema.fields,
-               reader->schema.count * sizeof *reader->schema.fields);
-        status = lk_segment_make_ready(reader->segment);
-        if (status != LK_OK) {
-            lk_segment_release(reader->segment);
-        }
-    } while (status == LK_E_NOT_READY);
-    return status;
-}
-
-/* Become the owner of what a dead consumer left. */
-static int open_left(lk_traj_reader *reader, const struct lk_segment_request *request) {
-    struct lk_segment_header header;
-    struct lk_traj_geometry geometry;
-    struct lk_traj_schema *found = calloc(1, sizeof *found);
-    if (found == NULL) {
-        return LK_E_SYSTEM;
-    }
-    int status = lk_segment_adopt(&reader->segment, request, &header);
-    if (status == LK_OK) {
-        status = lk_traj_adopt_geometry(reader->segment, header.total_size, &geometry, found);
-        if (status == LK_E_BAD_GEOMETRY || status == LK_E_TRUNCATED) {
-            status = LK_E_NOT_FOUND; /* nothing in it can be delivered any more */
-        } else if (status == LK_OK && !lk_traj_schema_same(&reader->schema, found)) {
-            status = LK_E_SCHEMA;
-        }
-        if (status == LK_OK) {
-            status = lk_segment_adopt_finish(reader->segment);
-        }
-        if (status == LK_OK) {
-            reader->header = lk_segment_base(reader->segment);
-            reader->geometry = geometry;
-            atomic_fetch_add_explicit(&reader->header->takeovers, 1, memory_order_relaxed);
-        } else {
-            lk_segment_release(reader->segment);
-        }
-    }
-    free(found);
-    return status;
-}
-
-/* Begin each ring where it was last released. */
-static int settle(lk_traj_reader *reader) {
-    struct lk_process self;
-    int status = lk_process_self(&self);
-    reader->rings = calloc(reader->geometry.rings, sizeof *reader->rings);
-    if (status != LK_OK || reader->rings == NULL) {
-        return LK_E_SYSTEM;
-    }
-    for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-        struct ring_state *state = &reader->rings[i];
-        state->ring = lk_traj_ring_at(reader->header, &reader->geometry, i);
-        state->data = lk_traj_data_at(reader->header, &reader->geometry, i);
-        /* relaxed: only consumers write these, and the one before us is dead or has left */
-        state->tail = atomic_load_explicit(&state->ring->tail, memory_order_relaxed);
-        state->released = atomic_load_explicit(&state->ring->released, memory_order_relaxed);
-        state->read = state->tail;
-        if (state->tail % LK_CACHE_LINE != 0 || state->tail > LK_TRAJ_POSITION_MAX) {
-            state->trust = SPOILED_UNTOLD;
-        }
-        if (atomic_load_explicit(&state->ring->spoiled, memory_order_relaxed) != 0) {
-            state->trust = SPOILED_TOLD;
-        }
-    }
-    atomic_store_explicit(&reader->header->asleep, 0, memory_order_relaxed);
-    atomic_store_explicit(&reader->header->consumer, lk_process_word(&self), memory_order_relaxed);
-    return LK_OK;
-}
-
-int lk_traj_create(lk_traj_reader **out, const char *run_id, size_t run_id_size,
-                   const struct lk_traj_config *config, const struct lk_traj_field *fields) {
-    *out = NULL;
-    struct lk_segment_request request = {
-        .kind = LK_KIND_TRAJ,
-        .magic = LK_MAGIC_TRAJ,
-        .run_id = run_id,
-        .run_id_size = run_id_size,
-    };
-    lk_traj_reader *reader = calloc(1, sizeof *reader);
-    if (reader == NULL) {
-        return LK_E_SYSTEM;
-    }
-    int status = lk_traj_plan(config, &reader->geometry, &request.total_size);
-    if (status == LK_OK) {
-        status =
-            lk_traj_schema_set(&reader->schema, fields, config->fields, config->schema_version);
-    }
-    bool taken_over = false;
-    if (status == LK_OK) {
-        status = open_left(reader, &request);
-        taken_over = status == LK_OK;
-        if (status == LK_E_NOT_FOUND) {
-            status = open_new(reader, &request);
-        }
-    }
-    if (status != LK_OK) {
-        free(reader);
-        return status;
-    }
-    reader->id = *lk_segment_identity(reader->segment);
-    reader->spin = LK_SPIN_START;
-    lk_guard_init(&reader->guard);
-    status = settle(reader);
-    if (status != LK_OK) {
-        lk_segment_leave(reader->segment); /* as it is, for whoever has more memory */
-        lk_segment_release(reader->segment);
-        free(reader->rings);
-        free(reader);
-        return status;
-    }
-    *out = reader;
-    return taken_over ? 1 : LK_OK;
-}
 
 static int enter(lk_traj_reader *reader) {
     int status = lk_guard_enter(&reader->guard);
@@ -201,7 +39,7 @@ static int leave(lk_traj_reader *reader, int result) {
 }
 
 static void beat(lk_traj_reader *reader, uint64_t now) {
-    if (now - reader->heartbeat_ns >= heartbeat_every_ns) {
+    if (now - reader->heartbeat_ns >= LK_HEARTBEAT_NS) {
         reader->heartbeat_ns = now;
         atomic_store_explicit(&reader->header->segment.heartbeat_ns, now, memory_order_relaxed);
     }
@@ -210,7 +48,7 @@ static void beat(lk_traj_reader *reader, uint64_t now) {
 /* --- finding records -------------------------------------------------------------------------- */
 
 static const struct lk_traj_record_header *header_at(const lk_traj_reader *reader,
-                                                     const struct ring_state *state,
+                                                     const struct lk_traj_ring_state *state,
                                                      uint64_t position) {
     return (const struct lk_traj_record_header *)(const void *)(state->data +
                                                                 position %
@@ -226,7 +64,8 @@ struct finding {
 };
 
 /* Whether a record's number follows the last one's: one more, or the first of a later producer. */
-static bool follows(const struct ring_state *state, const struct lk_traj_record_header *header) {
+static bool follows(const struct lk_traj_ring_state *state,
+                    const struct lk_traj_record_header *header) {
     if (state->session == 0) {
         return header->session > 0 && header->number > 0;
     }
@@ -235,7 +74,7 @@ static bool follows(const struct ring_state *state, const struct lk_traj_record_
                : header->session > state->session && header->number == 1;
 }
 
-static bool sound(const lk_traj_reader *reader, const struct ring_state *state,
+static bool sound(const lk_traj_reader *reader, const struct lk_traj_ring_state *state,
                   const struct finding *found, uint64_t head) {
     const struct lk_traj_record_header *header = &found->header;
     uint64_t room = reader->geometry.ring_size - found->start % reader->geometry.ring_size;
@@ -248,7 +87,7 @@ static bool sound(const lk_traj_reader *reader, const struct ring_state *state,
 }
 
 /* The next record of a ring: 1, 0 for none, LK_E_CORRUPT. */
-static int locate(const lk_traj_reader *reader, const struct ring_state *state,
+static int locate(const lk_traj_reader *reader, const struct lk_traj_ring_state *state,
                   struct finding *out) {
     uint64_t head = lk_traj_ring_head(state->ring);
     if (head == state->read) {
@@ -279,14 +118,16 @@ static int locate(const lk_traj_reader *reader, const struct ring_state *state,
     return status == LK_OK && out->places.size <= out->header.size ? 1 : LK_E_CORRUPT;
 }
 
-static struct held *held_at(const struct ring_state *state, uint64_t ticket) {
+/* --- records in the caller's hands ------------------------------------------------------------ */
+
+static struct lk_traj_held *held_at(const struct lk_traj_ring_state *state, uint64_t ticket) {
     return &state->held[ticket & (state->capacity - 1)];
 }
 
-static int hold(struct ring_state *state, uint64_t start, uint64_t end, bool released) {
+static int hold(struct lk_traj_ring_state *state, uint64_t start, uint64_t end, bool released) {
     if (state->next - state->first == state->capacity) {
         uint64_t capacity = state->capacity > 0 ? 2 * state->capacity : 16;
-        struct held *larger = calloc(capacity, sizeof *larger);
+        struct lk_traj_held *larger = calloc(capacity, sizeof *larger);
         if (larger == NULL) {
             return LK_E_SYSTEM;
         }
@@ -297,13 +138,13 @@ static int hold(struct ring_state *state, uint64_t start, uint64_t end, bool rel
         state->held = larger;
         state->capacity = capacity;
     }
-    *held_at(state, state->next) = (struct held){start, end, released};
+    *held_at(state, state->next) = (struct lk_traj_held){start, end, released};
     state->next++;
     return LK_OK;
 }
 
 /* Give back the room of the oldest records, as far as they are released. */
-static void advance(struct ring_state *state) {
+static void advance(struct lk_traj_ring_state *state) {
     uint64_t tail = state->tail;
     while (state->first < state->next && held_at(state, state->first)->released) {
         tail = held_at(state, state->first)->end;
@@ -315,63 +156,14 @@ static void advance(struct ring_state *state) {
     }
 }
 
-static void pass_on(const lk_traj_reader *reader, const struct ring_state *state,
-                    const struct finding *found, struct lk_traj_record *record,
-                    struct lk_traj_array *arrays) {
-    const uint8_t *body = (const uint8_t *)(header_at(reader, state, found->start) + 1);
-    for (uint32_t i = 0; i < reader->schema.count; i++) {
-        bool absent = found->rows[i] == LK_TRAJ_ABSENT;
-        arrays[i].data = absent ? NULL : body + found->places.field[i];
-        arrays[i].rows = found->rows[i];
-    }
-    *record = (struct lk_traj_record){
-        .metadata = body + found->places.metadata,
-        .metadata_size = found->header.metadata_size,
-        .ticket = state->next - 1,
-        .ring = (uint32_t)(state - reader->rings),
-        .producer_pid = found->header.producer_pid,
-        .session = found->header.session,
-        .number = found->header.number,
-        .timestamp_ns = found->header.timestamp_ns,
-        .size = found->header.size,
-    };
-}
-
-/* Take one ring's next record: 1, 0 for none. */
-static int take_one(lk_traj_reader *reader, struct ring_state *state, struct lk_traj_record *record,
-                    struct lk_traj_array *arrays) {
-    struct finding found;
-    for (;;) {
-        int status = locate(reader, state, &found);
-        if (status != 1) {
-            return status;
-        }
-        /* A mark on a record that was not delivered yet is a dead predecessor's. */
-        bool released = atomic_load_explicit(&found.header.released, memory_order_relaxed) != 0;
-        uint64_t end = found.start + sizeof found.header + found.header.size;
-        status = hold(state, found.start, end, released);
-        if (status != LK_OK) {
-            return status;
-        }
-        state->read = end;
-        state->session = found.header.session;
-        state->number = found.header.number;
-        if (!released) {
-            pass_on(reader, state, &found, record, arrays);
-            return 1;
-        }
-        advance(state);
-    }
-}
-
-/* --- taking and releasing --------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static bool ready(const void *context) {
     const lk_traj_reader *reader = context;
     for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-        const struct ring_state *state = &reader->rings[i];
-        if (state->trust == SPOILED_UNTOLD ||
-            (state->trust == TRUSTED && lk_traj_ring_head(state->ring) != state->read)) {
+        const struct lk_traj_ring_state *state = &reader->rings[i];
+        if (state->trust == LK_TRAJ_SPOILED_UNTOLD ||
+            (state->trust == LK_TRAJ_TRUSTED && lk_traj_ring_head(state->ring) != state->read)) {
             return true;
         }
     }
@@ -421,6 +213,57 @@ int lk_traj_wait(lk_traj_reader *reader, uint64_t timeout_ns) {
     return leave(reader, found);
 }
 
+/* --- taking and releasing --------------------------------------------------------------------- */
+
+static void pass_on(const lk_traj_reader *reader, const struct lk_traj_ring_state *state,
+                    const struct finding *found, struct lk_traj_record *record,
+                    struct lk_traj_array *arrays) {
+    const uint8_t *body = (const uint8_t *)(header_at(reader, state, found->start) + 1);
+    for (uint32_t i = 0; i < reader->schema.count; i++) {
+        bool absent = found->rows[i] == LK_TRAJ_ABSENT;
+        arrays[i].data = absent ? NULL : body + found->places.field[i];
+        arrays[i].rows = found->rows[i];
+    }
+    *record = (struct lk_traj_record){
+        .metadata = body + found->places.metadata,
+        .metadata_size = found->header.metadata_size,
+        .ticket = state->next - 1,
+        .ring = (uint32_t)(state - reader->rings),
+        .producer_pid = found->header.producer_pid,
+        .session = found->header.session,
+        .number = found->header.number,
+        .timestamp_ns = found->header.timestamp_ns,
+        .size = found->header.size,
+    };
+}
+
+/* Take one ring's next record: 1, 0 for none. */
+static int take_one(lk_traj_reader *reader, struct lk_traj_ring_state *state,
+                    struct lk_traj_record *record, struct lk_traj_array *arrays) {
+    struct finding found;
+    for (;;) {
+        int status = locate(reader, state, &found);
+        if (status != 1) {
+            return status;
+        }
+        /* A mark on a record that was not delivered yet is a dead predecessor's. */
+        bool released = atomic_load_explicit(&found.header.released, memory_order_relaxed) != 0;
+        uint64_t end = found.start + sizeof found.header + found.header.size;
+        status = hold(state, found.start, end, released);
+        if (status != LK_OK) {
+            return status;
+        }
+        state->read = end;
+        state->session = found.header.session;
+        state->number = found.header.number;
+        if (!released) {
+            pass_on(reader, state, &found, record, arrays);
+            return 1;
+        }
+        advance(state);
+    }
+}
+
 int lk_traj_take(lk_traj_reader *reader, uint32_t most, struct lk_traj_record *records,
                  struct lk_traj_array *arrays, uint32_t *spoiled) {
     int status = enter(reader);
@@ -430,24 +273,24 @@ int lk_traj_take(lk_traj_reader *reader, uint32_t most, struct lk_traj_record *r
     uint32_t taken = 0;
     uint32_t idle = 0; /* rings in a row that had nothing */
     while (taken < most && idle < reader->geometry.rings) {
-        struct ring_state *state = &reader->rings[reader->turn];
-        if (state->trust == TRUSTED) {
+        struct lk_traj_ring_state *state = &reader->rings[reader->turn];
+        if (state->trust == LK_TRAJ_TRUSTED) {
             status = take_one(reader, state, &records[taken],
                               &arrays[(size_t)taken * reader->schema.count]);
             if (status == LK_E_CORRUPT) {
-                state->trust = SPOILED_UNTOLD;
+                state->trust = LK_TRAJ_SPOILED_UNTOLD;
             }
             if (status == LK_E_SYSTEM) {
                 break;
             }
         }
-        if (state->trust == SPOILED_UNTOLD && taken == 0) {
-            state->trust = SPOILED_TOLD;
+        if (state->trust == LK_TRAJ_SPOILED_UNTOLD && taken == 0) {
+            state->trust = LK_TRAJ_SPOILED_TOLD;
             atomic_store_explicit(&state->ring->spoiled, 1, memory_order_relaxed);
             *spoiled = reader->turn;
             return leave(reader, LK_E_CORRUPT);
         }
-        bool got = state->trust == TRUSTED && status == 1;
+        bool got = state->trust == LK_TRAJ_TRUSTED && status == 1;
         taken += got;
         idle = got ? 0 : idle + 1;
         reader->turn = reader->turn + 1 < reader->geometry.rings ? reader->turn + 1 : 0;
@@ -456,11 +299,11 @@ int lk_traj_take(lk_traj_reader *reader, uint32_t most, struct lk_traj_record *r
     return leave(reader, taken == 0 && status == LK_E_SYSTEM ? LK_E_SYSTEM : (int)taken);
 }
 
-static int release(lk_traj_reader *reader, struct ring_state *state, uint64_t ticket) {
+static int release(lk_traj_reader *reader, struct lk_traj_ring_state *state, uint64_t ticket) {
     if (ticket < state->first || ticket >= state->next) {
         return LK_E_INVALID;
     }
-    struct held *held = held_at(state, ticket);
+    struct lk_traj_held *held = held_at(state, ticket);
     if (held->released) {
         return LK_E_INVALID;
     }
@@ -532,54 +375,4 @@ int lk_traj_reader_rings(lk_traj_reader *reader, struct lk_traj_ring_status *rin
         lk_traj_ring_describe(reader->rings[i].ring, reader->geometry.ring_size, &rings[i]);
     }
     return leave(reader, LK_OK);
-}
-
-/* --- the end ---------------------------------------------------------------------------------- */
-
-static void let_go(lk_traj_reader *reader) {
-    lk_segment_release(reader->segment);
-    for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-        free(reader->rings[i].held);
-    }
-    free(reader->rings);
-    reader->rings = NULL;
-    reader->segment = NULL;
-    reader->header = NULL;
-}
-
-int lk_traj_reader_leave(lk_traj_reader *reader) {
-    if (lk_guard_close(&reader->guard)) {
-        if (!lk_guard_forked(&reader->guard)) {
-            atomic_store_explicit(&reader->header->consumer, 0, memory_order_relaxed);
-            lk_segment_leave(reader->segment);
-        }
-        let_go(reader);
-    }
-    return LK_OK;
-}
-
-int lk_traj_reader_close(lk_traj_reader *reader) {
-    if (lk_guard_close(&reader->guard)) {
-        /* A forked child lets go of its own mapping only: the lane is its parent's. */
-        if (!lk_guard_forked(&reader->guard)) {
-            lk_segment_disown(reader->segment);
-            lk_segment_invalidate(reader->segment);
-            for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-                lk_futex_wake_all(&reader->rings[i].ring->tail);
-            }
-        }
-        let_go(reader);
-    }
-    return LK_OK;
-}
-
-int lk_traj_reader_unlink(lk_traj_reader *reader) {
-    return lk_guard_forked(&reader->guard) ? LK_E_FORKED : lk_segment_unlink(&reader->id);
-}
-
-void lk_traj_reader_free(lk_traj_reader *reader) {
-    if (reader != NULL) {
-        lk_traj_reader_close(reader);
-        free(reader);
-    }
 }

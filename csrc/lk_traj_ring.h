@@ -88,14 +88,18 @@ static inline uint64_t lk_traj_ring_head(const struct lk_traj_ring *ring) {
 
 /* Give the bytes before `tail` back, and wake the producer if that is what it sleeps for. */
 static inline void lk_traj_ring_free(struct lk_traj_ring *ring, uint64_t tail) {
+    /* relaxed: nobody but the consumer stores it */
+    uint64_t before = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     /* [J2] release: pairs with the acquire in lk_traj_ring_tail; our reads of those bytes are over.
      */
     atomic_store_explicit(&ring->tail, tail, memory_order_release);
     /* [J4] full fence: pairs with the [J4] fence in lk_traj_ring_sleep_for_room. As with [J3]:
      * without both, the producer could sleep beside free room. */
     atomic_thread_fence(memory_order_seq_cst);
+    /* Once for each wake_at: whoever still has it set after that is on its way. It can not go to
+     * sleep for it again, since it looks at tail before. */
     uint64_t wake_at = atomic_load_explicit(&ring->wake_at, memory_order_relaxed);
-    if (wake_at != 0 && tail >= wake_at) {
+    if (wake_at > before && wake_at <= tail) {
         lk_futex_wake_all(&ring->tail);
     }
 }

@@ -12,7 +12,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
-from lanekit.cli import COMMANDS
+from lanekit.cli import COMMANDS, load
 
 project = "lanekit"
 author = "The lanekit authors"
@@ -61,7 +61,7 @@ html_theme_options = {
 def command_pages() -> str:
     """Return what each command says of itself, as Markdown."""
     sections = []
-    for command in COMMANDS:
+    for command in map(load, COMMANDS):
         parser = argparse.ArgumentParser(prog=f"lanekit {command.NAME}", add_help=False)
         command.configure(parser)
         sentence = f"{command.HELP[0].upper()}{command.HELP[1:]}."

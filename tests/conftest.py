@@ -17,6 +17,7 @@ import pytest
 from lanekit import segment_name
 from lanekit.segments import segment_path
 from role_processes import Processes
+from step_peers import Peers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -103,6 +104,17 @@ def spoilt_run_id() -> Iterator[str]:
 
 
 @pytest.fixture
+def lane() -> Iterator[str]:
+    """A step lane's name that nobody else uses. The test must not leave its segment behind."""
+    name = f"step-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+    yield name
+    path = segment_path(segment_name("step", name))
+    left = path.exists()
+    path.unlink(missing_ok=True)
+    assert not left, f"the test left {path} behind"
+
+
+@pytest.fixture
 def note(tmp_path: Path) -> Path:
     """Where a role in another process writes what it is at."""
     return tmp_path / "note"
@@ -118,5 +130,13 @@ def seed() -> int:
 def processes() -> Iterator[Processes]:
     """Starts roles in processes of their own."""
     running = Processes()
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def peers() -> Iterator[Peers]:
+    """Starts ends of a step lane in processes of their own."""
+    running = Peers()
     yield running
     running.end()

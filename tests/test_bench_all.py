@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from bench import page
 from bench.record import Record, load
-from bench.rows import Figure, Row
+from bench.rows import Figure, Row, point
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,7 +65,7 @@ def test_the_pictures_that_there_are_figures_for_are_drawn(run: tuple[str, Path,
     pytest.importorskip("matplotlib")
     _, out, _ = run
     text = (out / "bench.md").read_text(encoding="utf-8")
-    for name in ("throughput", "readers", "publish", "latency"):
+    for name in ("overview", "throughput", "readers", "publish", "latency"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert f"]({name}.png)" in text
     assert not (out / "slow.png").exists()
@@ -87,7 +89,15 @@ def _pid(name: str) -> str:
 def test_the_page_of_the_docs_is_written_from_a_saved_run(
     run: tuple[str, Path, Record], tmp_path: Path
 ) -> None:
-    assert page.main(Namespace(record=run[1] / "bench.json", docs=tmp_path)) == 0
+    readme = tmp_path / "README.md"
+    table = "<!-- written by `python -m bench page` -->\nold\n<!-- until here -->"
+    readme.write_text(f"before\n{table}\nafter\n", encoding="utf-8")
+    arguments = Namespace(record=run[1] / "bench.json", docs=tmp_path, readme=readme)
+    assert page.main(arguments) == 0
+    first, *middle, last = readme.read_text(encoding="utf-8").splitlines()
+    assert (first, last) == ("before", "after")
+    assert "old" not in middle
+    assert any(line.startswith("| publish an 84×84 frame from Python") for line in middle)
     text = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
     assert text.startswith("# Benchmarks\n")
     assert "](../bench/README.md)" in text
@@ -102,10 +112,40 @@ def test_the_page_says_where_a_peer_is_ahead() -> None:
         rival="lanekit",
         note="it does less",
     )
+    text = page_of(ours, peer)
+    assert "In 1 of 1 rows that compare a peer with lanekit, in 1 of them beyond" in text
+    assert "| one step | 64 | quicker | 6 µs | 9 µs | ×1.5 | yes | it does less |" in text
+    assert "| quicker | 6 | 5.9 – 6.1 | **×0.667** |" in text
+    assert "not known yet" in page_of(ours, replace(peer, note=""))
+    assert "In none of the 0 rows" in page_of(ours)
+
+
+def page_of(*rows: Row) -> str:
     machine = {"cpu": "a machine", "cores": 2, "kernel": "6", "python": "3.11"}
     lanes = {"step": {"method": "by turns", "noise": {}}}
-    text = page.markdown(Record("full", "today", machine, {}, lanes, [ours, peer]), [])
-    assert "In 1 of 1 rows that compare a peer with lanekit, in 1 of them beyond" in text
-    assert "| step | one step | 64 | quicker | 6 µs | 9 µs | ×1.5 | yes | it does less |" in text
-    alone = page.markdown(Record("full", "today", machine, {}, lanes, [ours]), [])
-    assert "In none of the 0 rows" in alone
+    return page.markdown(Record("full", "today", machine, {}, lanes, list(rows)), [])
+
+
+def test_a_question_with_several_cases_has_a_table_of_figures_and_one_of_ratios() -> None:
+    rows = []
+    for case, ours, theirs in (("64", 9.0, 18.0), ("4,096", 90.0, 45.0)):
+        made = partial(Row, "step", "one step", case, unit="µs", better="less")
+        rows += [
+            made("memcpy", "limit", value=point(ours / 3)),
+            made("lanekit", "ours", value=point(ours), ratio=point(3.0), base="memcpy"),
+            made("peer", "peer", value=point(theirs), rival="lanekit"),
+        ]
+    text = page_of(*rows)
+    assert "|  | 64 | 4,096 |" in text
+    assert "| **lanekit** | 9 | 90 |" in text
+    assert "|  | 64 ÷ memcpy | lanekit is | 4,096 ÷ memcpy | lanekit is |" in text
+    assert "| **lanekit** | ×3 |  | ×3 |  |" in text
+    assert "| peer |  | ×2 |  | **×0.5** |" in text
+
+
+def test_a_reason_that_names_a_file_shows_no_directory() -> None:
+    failed = Row(
+        *("step", "one step", "", "peer", "peer", "µs", "less", None),
+        failed="ImportError: /home/somebody/venv/lib/peer.so: cannot open /x/y.so, see http://a/b",
+    )
+    assert "ImportError: …/peer.so: cannot open …/y.so, see http://a/b" in page_of(failed)

@@ -140,6 +140,18 @@ def test_the_command_ends_with_1_for_a_regression_and_2_for_a_file_it_can_not_re
     assert statuses == {"slower": 1, "other": 2, "missing": 2}
 
 
+def test_a_viewer_that_showed_nothing_has_no_age_in_the_file(tmp_path: Path) -> None:
+    lanes: dict[str, dict[str, object]] = {"viewer": {"results": [{"age_p50_ms": float("nan")}]}}
+    found = load(saved(tmp_path / "run.json", PUBLISH, lanes=lanes))
+    assert found.lanes["viewer"]["results"] == [{"age_p50_ms": None}]
+
+
+def test_nobody_is_ahead_where_both_have_nothing() -> None:
+    torn = replace(EVENTS, question="torn frames", better="less", value=Figure(0, 0, 0))
+    peer = replace(PEER, question="torn frames", better="less", value=Figure(0, 0, 0))
+    assert peers_ahead([torn, peer]) == []
+
+
 def test_a_peer_is_ahead_only_of_the_way_that_does_the_same_work() -> None:
     ahead = replace(PEER, name="fast tracker", value=Figure(1800, 1790, 1810))
     unlike = replace(ahead, name="another work", rival="lanekit, in place")

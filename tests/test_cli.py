@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
 from lanekit.cli import COMMANDS, load
+from lanekit.cli.doctor import missing_of_extras
 from lanekit.segments import segment_path
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
@@ -171,6 +173,20 @@ def test_doctor_finds_this_machine_fit() -> None:
     for finding in findings.values():
         assert finding["state"] == "ok" or finding["remedy"]
     assert "fast lane" in lanekit("doctor")
+
+
+def test_doctor_counts_what_an_extra_takes_of_others() -> None:
+    declared = ["none-such; extra == 'a'", "lanekit[a,c]; extra == 'b'", 'numpy>=1; extra == "c"']
+    found = missing_of_extras(declared)
+    assert found == {"a": ["none-such"], "b": ["none-such"], "c": []}
+
+
+def test_doctor_offers_no_extras_of_developers() -> None:
+    (extras,) = [f for f in json.loads(lanekit("doctor", "--json")) if f["topic"] == "extras"]
+    for name in ("slow", "viewer", "web", "all"):
+        assert re.search(rf"\b{name}\b", extras["found"])
+    for name in ("lint", "docs", "bench", "protocol", "test"):
+        assert not re.search(rf"\b{name}\b", extras["found"])
 
 
 def test_doctor_notices_leftovers(orphan: str) -> None:

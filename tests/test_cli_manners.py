@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lanekit.cli import COMMANDS, GROUPS, clean, endings, main
+from lanekit.cli import COMMANDS, GROUPS, build_parser, clean, endings, main
 from lanekit.cli.endings import DEBUG_VARIABLE, EXTRA_OF, in_words, run_to_its_end
 from lanekit.errors import LanekitError
+from pseudo_terminal import WATCHDOG
 
 Capture = pytest.CaptureFixture[str]
 
@@ -51,6 +55,32 @@ def test_help_shows_every_command_in_one_group(capsys: Capture) -> None:
     assert "examples:\n  lanekit demo" in text
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_help_fits_the_terminal(
+    columns: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("", *COMMANDS):
+        with pytest.raises(SystemExit, match="0"):
+            main([*([command] if command else []), "--help"])
+        below_usage = capsys.readouterr().out.partition("\n\n")[2]
+        for line in below_usage.splitlines():
+            # A list of choices, or a command to copy, is never broken.
+            whole = re.match(r"  (--.*\{|lanekit )", line)
+            assert len(line) <= columns or whole, (command, line)
+
+
+def test_every_example_of_the_help_is_a_command_line_that_is_understood(capsys: Capture) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        text = capsys.readouterr().out.partition("\nexamples:\n")[2]
+        for line in re.findall(r"^  lanekit .*?(?=  #|$)", text, re.MULTILINE):
+            _, *words = shlex.split(line.partition(" | ")[0])
+            assert words[0] == command
+            build_parser([command]).parse_args(words)
+
+
 def test_no_command_shows_the_help_and_is_misuse(capsys: Capture) -> None:
     assert "lanekit demo" in complaint(capsys, status=2)
 
@@ -66,6 +96,12 @@ def test_a_mistyped_command_is_told_the_near_one(capsys: Capture) -> None:
 def test_an_unknown_option_names_the_commands_own_help(command: str, capsys: Capture) -> None:
     said = complaint(capsys, command, "--no-such-option", status=2)
     assert "--help` tells more" in said
+
+
+def test_a_mistyped_option_is_told_the_near_one(capsys: Capture) -> None:
+    said = complaint(capsys, "demo", "--evn", "Acrobot-v1", status=2)
+    assert "unrecognized arguments: --evn Acrobot-v1; did you mean `--env`?" in said
+    assert "`lanekit demo --help` tells more" in said
 
 
 def test_the_page_on_the_command_line_lists_every_command_and_status(root: Path) -> None:
@@ -109,7 +145,8 @@ def test_what_a_newcomer_may_get_wrong_is_told_with_what_to_do(
         (LanekitError("so it is; do this"), 1, "lanekit: so it is; do this\n"),
         (ModuleNotFoundError("No module named 'grpc'", name="grpc"), 1, "'lanekit[slow]'"),
         (ModuleNotFoundError("No module named 'PyQt6.QtGui'", name="PyQt6.QtGui"), 1, "[viewer]"),
-        (PermissionError(13, "Permission denied", "/x/y"), 1, "/x/y: Permission denied"),
+        (PermissionError(13, "Permission denied", "/x/y"), 1, "denied; `ls -ld /x/y` shows"),
+        (OSError(28, "No space left on device", "/x"), 1, "left on device; `df -h /x` shows"),
         (TypeError("odd"), 70, "this should not have happened: TypeError: odd"),
     ],
 )
@@ -138,6 +175,15 @@ def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Capture
 
     monkeypatch.setattr(clean, "list_segments", interrupted)
     assert complaint(capsys, "clean", status=130) == ""
+
+
+@pytest.mark.parametrize("redirection", ["2>&1 | head -n 1", "| head -n 1", ">&-", "2>&-"])
+def test_a_reader_that_leaves_is_no_error(redirection: str, run_id: str) -> None:
+    demo = f"demo --no-record --view terminal --seconds 0.3 --run-id {run_id}"
+    for typed, status in (("--help", 0), ("ls", 0), ("clean no-such-lane", 1), (demo, 0)):
+        line = f"set -o pipefail; {sys.executable} -m lanekit {typed} {redirection}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False)
+        assert (done.returncode, b"Traceback" in done.stderr) == (status, False), (typed, done)
 
 
 def test_every_module_that_an_extra_brings_is_known_by_its_extra(root: Path) -> None:
@@ -190,13 +236,104 @@ def test_bash_completes_live_runs(capsys: Capture, run_id: str) -> None:
         assert bash_completes(printed, "view", run_id[:-3]) == [run_id]
 
 
+@pytest.fixture
+def typed(tmp_path: Path) -> dict[str, str]:
+    """An empty home, and the command that shells find in it."""
+    command = tmp_path / "bin" / "lanekit"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m lanekit "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "HOME": str(tmp_path), "PATH": path, "TERM": "dumb"}
+
+
+COMPLETED = [
+    ("lanekit de", "lanekit demo "),
+    ("lanekit export x --to p", "lanekit export x --to parquet "),
+    ("lanekit doctor --j", "lanekit doctor --json "),
+    ("lanekit worker ch", "lanekit worker check "),
+    ("lanekit worker check --ti", "lanekit worker check --timeout "),
+    ("lanekit control x pau", "lanekit control x pause "),
+]
+READ_BY = {
+    "bash": ["source <(lanekit completion bash)"],
+    "zsh": ["autoload -Uz compinit && compinit -u", "source <(lanekit completion zsh)"],
+    "zsh from a file": [
+        "mkdir ~/.zfunc && lanekit completion zsh > ~/.zfunc/_lanekit",
+        "fpath+=~/.zfunc && autoload -Uz compinit && compinit -u",
+    ],
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("how", READ_BY)
+def test_a_shell_completes_what_is_typed(how: str, typed: dict[str, str]) -> None:
+    options = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[how.split()[0]]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [how.split()[0], *options, "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**typed, "PS1": "ready> ", "INPUTRC": "/dev/null"},
+        start_new_session=True,
+    ) as shell:
+        seen = b""
+
+        def see(words: str) -> None:
+            nonlocal seen
+            while words.encode() not in seen:
+                assert select.select([ours], [], [], WATCHDOG)[0], (words, seen)
+                seen += os.read(ours, 65536)
+            seen = seen.partition(words.encode())[2]
+
+        try:
+            see("ready> ")
+            for number, line in enumerate(READ_BY[how]):
+                os.write(ours, f"{line} && echo $(({number} + 40))set\n".encode())
+                see(f"{number + 40}set")
+                see("ready> ")
+            for begun, whole in COMPLETED:
+                os.write(ours, f"{begun}\t".encode())
+                see(whole)
+                os.write(ours, b"\x15")  # takes the line back
+        finally:
+            shell.kill()
+            os.close(ours)
+            os.close(theirs)
+
+
+@pytest.mark.once
+def test_fish_completes_what_is_typed(typed: dict[str, str], run_id: str) -> None:
+    from lanekit import FastLaneConfig, FastLaneWriter
+
+    asking = ["lanekit completion fish | source"]
+    asking += [f"complete -C {shlex.quote(begun)}" for begun, _ in COMPLETED]
+    asking += [f"complete -C 'lanekit view {run_id[:-3]}'"]
+    with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", "; ".join(asking)],
+            cwd=Path(__file__).parents[1],  # full of files, which nobody asked for
+            capture_output=True,
+            text=True,
+            timeout=WATCHDOG,
+            check=True,
+            env=typed,
+        )
+    offered = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    assert offered == [*(whole.split()[-1] for _, whole in COMPLETED), run_id]
+    assert done.stderr == ""
+
+
 def test_zsh_and_fish_get_every_command(capsys: Capture) -> None:
     zsh, fish = script("zsh", capsys), script("fish", capsys)
     assert zsh.startswith("#compdef lanekit\n")
     for command in COMMANDS:
         assert f" -a {command} -d " in fish
-        assert re.search(rf"^    '?{command}'?\) words=", zsh, re.MULTILINE)
+        assert re.search(rf"^  \({command}\) options=", zsh, re.MULTILINE)
     assert fish.count("'") % 2 == fish.count("\\'") % 2
+    for printed in (zsh, fish, script("bash", capsys)):
+        assert "%(" not in printed
 
 
 def test_colours_are_left_out_where_nobody_wants_them(root: Path) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pytest
 
 import lanekit
+from activated_run import run
 from lanekit import StepClient, segment_name
 from lanekit.segments import segment_path
 
@@ -28,20 +29,6 @@ ENGINES = ["engine", "engine_cpp", pytest.param("engine_rs", marks=rust)]
 Floats = npt.NDArray[np.float32]
 
 pytestmark = pytest.mark.once
-
-
-def run(*command: str | Path) -> None:
-    # The scripts of this environment (cmake, ninja) come first, as in an activated one.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-        env={**os.environ, "PATH": path},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -15,24 +15,9 @@ from pathlib import Path
 import pytest
 
 import lanekit
+from activated_run import run
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-
-
-def run(*command: str | Path, cwd: Path | None = None) -> str:
-    # The scripts of this environment (cmake, ninja) come first, as in an activated one.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-        env={**os.environ, "PATH": path},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from lanekit.stress.plan import (
 )
 from lanekit.stress.progress import Progress
 from lanekit.stress.verdict import Counts, Result, Verdict
+from patience import wait_until
 from pseudo_terminal import Terminal
 
 WATCHDOG = 120.0
@@ -55,13 +55,6 @@ def verdict(*arguments: str, status: int = 0) -> dict[str, Any]:
 
 def segments_of(pid: int) -> list[Path]:
     return list(Path("/dev/shm").glob(f"lanekit-frame-stress-{pid}-*"))
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + WATCHDOG
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.01)
 
 
 # --- sound lanes ----------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Configure, build and test the C core under one CMake preset, quietly unless something fails.
 #
-# usage: tools/run_ctest.sh PRESET
+# usage: tools/run_ctest.sh PRESET     release, debug, asan, tsan or aarch64
 set -euo pipefail
 
+[ $# -eq 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2; }
+cd "$(dirname "$0")/.."
+PATH=$PATH:$PWD/.venv/bin # cmake and ninja, where the system has none
 preset=$1
 log=build/$preset.log
 mkdir -p build

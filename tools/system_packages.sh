@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
 # Make sure that this machine can build a Python extension: a C compiler, Python's headers and its
-# venv module; with --cross also that it can build and emulate for 64-bit ARM, with --qt that Qt and
-# MuJoCo can draw without a screen, and on a virtual one, with --window that Qt can on one, with --instructions that it can count
-# instructions, with --postgres that it can start a PostgreSQL server, with --browser that there is a browser
-# to test the page with. Installs what is missing with apt-get when it may; otherwise says what to install.
+# venv module; with --developer also what linters, examples and tests take, with --cross that it can build and
+# emulate for 64-bit ARM, with --qt that Qt and MuJoCo can draw without a screen and Qt on a virtual one, with
+# --window that Qt can on a real one, with --instructions that it can count instructions, with --postgres that
+# it can start a PostgreSQL server, with --browser that there is a browser to test the page with, with --screen
+# that there is a virtual screen, and a Vulkan driver that computes.
+# Installs what is missing with apt-get when it may; otherwise says what to install.
 #
-# usage: tools/system_packages.sh [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [PYTHON]
+# usage: tools/system_packages.sh [--developer] [--cross] [--qt] [--window] [--instructions] [--postgres] [--browser] [--screen] [PYTHON]
 set -euo pipefail
 
-cross=no qt=no window=no instructions=no postgres=no browser=no
-[ "${1:-}" != --cross ] || { cross=yes; shift; }
-[ "${1:-}" != --qt ] || { qt=yes; shift; }
-[ "${1:-}" != --window ] || { window=yes; shift; }
-[ "${1:-}" != --instructions ] || { instructions=yes; shift; }
-[ "${1:-}" != --postgres ] || { postgres=yes; shift; }
-[ "${1:-}" != --browser ] || { browser=yes; shift; }
-python=${1:-python3}
+developer=no cross=no qt=no window=no instructions=no postgres=no browser=no screen=no python=python3
+for word in "$@"; do
+  case $word in
+  --developer) developer=yes ;;
+  --cross) cross=yes ;;
+  --qt) qt=yes ;;
+  --window) window=yes ;;
+  --instructions) instructions=yes ;;
+  --postgres) postgres=yes ;;
+  --browser) browser=yes ;;
+  --screen) screen=yes ;;
+  -*) echo "error: $word is no option; see the head of $0" >&2; exit 2 ;;
+  *) python=$word ;;
+  esac
+done
 command -v "$python" >/dev/null || { echo "error: no $python here; install Python 3.11 or newer" >&2; exit 1; }
 
 "$python" - <<'CHECK' || exit 1
@@ -27,14 +36,19 @@ CHECK
 
 missing=()
 { command -v cc || command -v gcc; } >/dev/null 2>&1 || missing+=(build-essential)
-command -v c++ >/dev/null 2>&1 || missing+=(g++)
-command -v git >/dev/null 2>&1 || missing+=(git) # pre-commit asks git which files there are
 # Distributions split Python: the headers and ensurepip come in packages of their own.
 "$python" -c 'import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
   || missing+=("$(basename "$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")-dev")
 "$python" -c 'import ensurepip, venv' 2>/dev/null \
   || missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+
+if [ $developer = yes ]; then
+  command -v c++ >/dev/null 2>&1 || missing+=(g++) # for an example
+  command -v git >/dev/null 2>&1 || missing+=(git) # pre-commit asks git which files there are
+  command -v zsh >/dev/null 2>&1 || missing+=(zsh) # the completion is tried in real shells
+  command -v fish >/dev/null 2>&1 || missing+=(fish)
+fi
 
 if [ $cross = yes ]; then
   command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
@@ -66,6 +80,11 @@ fi
 if [ $window = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" xcb)"
   missing+=("${libraries[@]}")
+fi
+
+if [ $screen = yes ]; then
+  command -v Xvfb >/dev/null || missing+=(xvfb)
+  compgen -G '/usr/share/vulkan/icd.d/*' >/dev/null || missing+=(mesa-vulkan-drivers)
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -17,6 +17,6 @@ if [ ! -e "$stamp" ]; then
   "${pip[@]}" --requirement "$requirements"
   touch "$stamp"
 fi
-"${pip[@]}" --requirement "$requirements" --editable '.[ray,rl,test]'
+"${pip[@]}" --requirement "$requirements" --editable '.[ray,rl,remote,postgres,test]'
 "$python" -c 'import ray; print("ray", ray.__version__)'
 exec "$python" -m pytest tests/cluster "$@"

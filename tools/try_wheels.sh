@@ -15,6 +15,18 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/lanekit/aarch64
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Also where a version manager has it; its stand-in in the path may be there without its Python.
+find_python() {
+  local version=$1 candidate
+  for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/"python$version"; do
+    if "$candidate" -c '' 2>/dev/null; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
 native() {
   local wheel=$1 python=$2
   rm -rf "$work/venv"
@@ -35,7 +47,8 @@ if "t" in sys.abiflags: assert not sys._is_gil_enabled(), "importing lanekit swi
 emulated_root() {
   if ! command -v mmdebstrap >/dev/null || ! command -v qemu-aarch64-static >/dev/null; then
     [ "$(id -u)" -eq 0 ] || { echo "error: needs mmdebstrap and qemu-user-static" >&2; exit 1; }
-    apt-get install -qq -y mmdebstrap qemu-user-static >/dev/null
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y mmdebstrap qemu-user-static >/dev/null
   fi
   [ -e "$cache/root/usr/bin/python3" ] && return
   rm -rf "$cache/root" && mkdir -p "$cache/root"
@@ -82,8 +95,14 @@ for wheel in "$@"; do
   *cp314t*aarch64.whl) looked_at "$wheel" ;;
   *aarch64.whl) emulated "$wheel" ;;
   *cp314t*) native "$wheel" "$("$here/tools/build_python.sh" 3.14t)" ;;
-  *) for python in python3.11 python3.12 python3.13 python3.14; do
-    command -v $python >/dev/null && native "$wheel" $python
-  done ;;
+  *)
+    tried=no
+    for version in 3.11 3.12 3.13 3.14; do
+      python=$(find_python $version) || continue
+      native "$wheel" "$python"
+      tried=yes
+    done
+    [ $tried = yes ] || { echo "error: no Python here to try $wheel in" >&2; exit 1; }
+    ;;
   esac
 done

@@ -55,8 +55,39 @@ class Outcome:
     """Rows compared in the end; none was missing, double or different."""
     cpu: dict[str, float]
     """Seconds of processor time a million events, by part."""
+    row_bytes: float = 0.0
+    """What the store grew by for each event, indices and all."""
+    log_bytes: float = 0.0
+    """What PostgreSQL's write-ahead log grew by for each event."""
+    commits: float = 0.0
+    """PostgreSQL's transactions a second, those that only read included."""
     course: list[tuple[float, int, int]] = field(default_factory=list)
     """Twice a second: seconds, events written, events acknowledged."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """What a store's own counters say at one moment."""
+
+    size: int
+    log: int = 0
+    commits: int = 0
+
+    @classmethod
+    def read(cls, address: str) -> Books:
+        """Look at them."""
+        if "://" not in address:
+            files = [Path(address), Path(f"{address}-wal")]
+            return cls(sum(file.stat().st_size for file in files if file.exists()))
+        import psycopg
+
+        with psycopg.connect(address) as connection:
+            ((size, log, commits),) = connection.execute(
+                "SELECT pg_database_size(current_database()),"
+                " pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,"
+                " (SELECT sum(xact_commit) FROM pg_stat_database)::bigint"
+            ).fetchall()
+        return cls(size, log, commits)
 
 
 class Driver:
@@ -133,6 +164,7 @@ def run(
     parts = {"nodes": [d.process.pid for d in drivers], "daemon": [daemon.pid]}
     if server is not None and not arguments.away:
         parts["server"] = [server.pid]
+    before = Books.read(address)
     used = {name: cpu_seconds(pids) for name, pids in parts.items()}
     started = time.monotonic()
     for driver in drivers:
@@ -157,6 +189,7 @@ def run(
     cpu = {name: (cpu_seconds(pids) - used[name]) / million for name, pids in parts.items()}
     for driver in drivers:
         driver.process.wait()
+    after = Books.read(address)
     totals = {run_id: n for driver in drivers for run_id, n in (driver.totals or {}).items()}
     sent_at = sent_at or ended
     taken_then = million * 1e6 if taken_then is None else taken_then
@@ -168,6 +201,10 @@ def run(
         catch_up=ended - sent_at,
         rows=compare(address, totals),
         cpu=cpu,
+        row_bytes=(after.size - before.size) / (million * 1e6),
+        log_bytes=(after.log - before.log) / (million * 1e6),
+        # A server that was killed has begun to count anew.
+        commits=0.0 if arguments.away else (after.commits - before.commits) / ended,
         course=course,
     )
 
@@ -226,16 +263,21 @@ def report(found: list[Outcome]) -> str:
     """The figures as a table."""
     lines = [
         "| nodes | offered/s | taken/s | waiting at most | catch-up | rows compared |"
-        " CPU s a million: nodes | daemon | server |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        " CPU s a million: nodes | daemon | server | B a row | B of log a row | commits/s |",
+        f"|{' ---: |' * 12}",
     ]
     lines += [
         f"| {each.nodes} | {each.offered:,.0f} | {each.taken:,.0f} | {each.backlog:,} |"
         f" {each.catch_up:.1f} s | {each.rows:,} | {each.cpu['nodes']:.1f} |"
-        f" {each.cpu['daemon']:.1f} | {each.cpu.get('server', float('nan')):.1f} |"
+        f" {each.cpu['daemon']:.1f} | {_or_dash(each.cpu.get('server'))} |"
+        f" {each.row_bytes:.0f} | {each.log_bytes:.0f} | {each.commits:.0f} |"
         for each in found
     ]
     return "\n".join(lines)
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 def main() -> None:

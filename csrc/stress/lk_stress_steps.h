@@ -113,7 +113,7 @@ static inline void slow_futex_wait(const _Atomic uint64_t *word, uint64_t expect
     lk_futex_wait(word, expected, deadline_ns);
 }
 
-/* --- what lk_stress.c uses of the slowed-down lane -------------------------------------------- */
+/* --- what the parties use of the slowed-down lane --------------------------------------------- */
 
 int64_t lk_stress_publish_slowly(lk_frame_writer *writer, const void *pixels, size_t pixels_size,
                                  const void *metadata, size_t metadata_size,

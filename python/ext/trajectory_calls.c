@@ -6,27 +6,7 @@
  * exactly what the schema says, goes straight from CPython to the core. As in frame_calls.c,
  * everything that is not plain goes back to Python, which knows what to do or what is wrong.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
-
-#include "lanekit.h"
-
-#include <stdbool.h>
-#include <string.h>
-
-/* As in frame_calls.c: copies of so many bytes let other threads run meanwhile. */
-#define LET_OTHERS_RUN_FROM ((uint64_t)128 << 10)
-
-#define DIMENSIONS_MOST 5
-
-static int parse_address(PyObject *from, void *to) {
-    void **address = (void **)to;
-    *address = PyLong_AsVoidPtr(from);
-    return PyErr_Occurred() == NULL;
-}
+#include "calls.h"
 
 struct field {
     PyObject *name;
@@ -181,7 +161,7 @@ static PyObject *putter_put_now(PyObject *object, PyObject *const *args, Py_ssiz
         }
         if (value == NULL || value == Py_None) {
             plain = field->optional && PyErr_Occurred() == NULL;
-            arrays[i] = (struct lk_traj_array){NULL, UINT64_MAX};
+            arrays[i] = (struct lk_traj_array){NULL, ABSENT};
             continue;
         }
         plain =
@@ -225,7 +205,6 @@ static int putter_clear(PyObject *object) {
 
 static void putter_dealloc(PyObject *object) {
     RecordPutter *self = (RecordPutter *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     putter_clear(object);
     for (Py_ssize_t i = 0; i < self->count; i++) {
@@ -233,8 +212,7 @@ static void putter_dealloc(PyObject *object) {
         Py_XDECREF((PyObject *)self->fields[i].dtype);
     }
     PyMem_Free(self->fields);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* --- the module ------------------------------------------------------------------------------- */
@@ -258,9 +236,6 @@ static PyType_Spec putter_spec = {"lanekit._native.RecordPutter", sizeof(RecordP
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                                   putter_slots};
 
-int lk_add_trajectory_calls(PyObject *module);
-
-/* Called once, by the init function in frame_calls.c. */
 int lk_add_trajectory_calls(PyObject *module) {
     import_array1(-1);
     PyObject *putter = PyType_FromSpec(&putter_spec);

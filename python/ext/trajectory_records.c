@@ -5,29 +5,10 @@
  * the core says of a record stays as it is, in C, until somebody asks; and what keeps a record's
  * room taken while an array of it lives is an object of a few words.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
-
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
-
-#include "lanekit.h"
+#include "calls.h"
 
 #include <stddef.h>
-#include <string.h>
-
-#define DIMENSIONS_MOST 5
-#define ABSENT UINT64_MAX
-
-/* Without a GIL one thread may release a record while another looks at it. */
-#ifdef Py_GIL_DISABLED
-#define WITH_OBJECT(object) Py_BEGIN_CRITICAL_SECTION(object)
-#define DONE_WITH_OBJECT() Py_END_CRITICAL_SECTION()
-#else
-#define WITH_OBJECT(object) {
-#define DONE_WITH_OBJECT() }
-#endif
+#include <structmember.h>
 
 /* --- a record's room -------------------------------------------------------------------------- */
 
@@ -59,7 +40,6 @@ static void leave_to_others(const RecordHold *self) {
 
 static void hold_dealloc(PyObject *object) {
     RecordHold *self = (RecordHold *)object;
-    PyTypeObject *type = Py_TYPE(object);
     if (self->keeper != NULL) {
         if (lk_traj_release(self->reader, self->ring, self->ticket) == LK_E_CONCURRENT) {
             PyObject *kind;
@@ -71,8 +51,7 @@ static void hold_dealloc(PyObject *object) {
         }
         Py_DECREF(self->keeper);
     }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* --- a record --------------------------------------------------------------------------------- */
@@ -101,7 +80,7 @@ static PyObject *hold_of(TakenRecord *self) {
 static PyObject *copy_record(PyTypeObject *type, const struct lk_traj_record *about,
                              const struct lk_traj_array *arrays, PyObject *places, PyObject *keeper,
                              lk_traj_reader *reader) {
-    TakenRecord *self = (TakenRecord *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    TakenRecord *self = (TakenRecord *)new_object(type);
     if (self == NULL) {
         return NULL;
     }
@@ -154,19 +133,35 @@ static PyObject *copy_records(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 /* From here on the record keeps its room, and its end gives it back. */
-static PyObject *record_hand_out(PyObject *object, PyObject *Py_UNUSED(none)) {
-    TakenRecord *self = (TakenRecord *)object;
-    RecordHold *hold =
-        (RecordHold *)((allocfunc)PyType_GetSlot(hold_type, Py_tp_alloc))(hold_type, 0);
+static bool hand_out(TakenRecord *self) {
+    RecordHold *hold = (RecordHold *)new_object(hold_type);
     if (hold == NULL) {
-        return NULL;
+        return false;
     }
     hold->reader = self->reader;
     hold->keeper = Py_NewRef(self->keeper);
     hold->ring = self->about.ring;
     hold->ticket = self->about.ticket;
     self->hold = (PyObject *)hold;
-    return Py_NewRef(object);
+    return true;
+}
+
+static PyObject *record_hand_out(PyObject *object, PyObject *Py_UNUSED(none)) {
+    return hand_out((TakenRecord *)object) ? Py_NewRef(object) : NULL;
+}
+
+/* hand_out_records(records): a list that copy_records made, and that nobody else has yet. */
+static PyObject *hand_out_records(PyObject *Py_UNUSED(module), PyObject *records) {
+    Py_ssize_t count = PyList_Size(records);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!hand_out((TakenRecord *)PyList_GetItem(records, i))) {
+            return NULL;
+        }
+    }
+    if (count < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *record_release(PyObject *object, PyObject *Py_UNUSED(none)) {
@@ -239,20 +234,26 @@ static PyObject *record_subscript(PyObject *object, PyObject *name) {
     return view;
 }
 
-/* The metadata's bytes. */
-static PyObject *record_metadata(PyObject *object, PyObject *Py_UNUSED(none)) {
+/* What the producer said beside the arrays. Bytes as they are, everything else is for Python. */
+static PyObject *record_meta(PyObject *object, void *Py_UNUSED(closure)) {
     TakenRecord *self = (TakenRecord *)object;
     if (self->about.metadata_size == 0) {
-        return PyBytes_FromStringAndSize(NULL, 0);
+        Py_RETURN_NONE;
     }
     PyObject *hold = hold_of(self);
     if (hold == NULL) {
         return PyObject_CallMethod(object, "_refuse", NULL);
     }
-    PyObject *bytes =
-        PyBytes_FromStringAndSize(self->about.metadata, (Py_ssize_t)self->about.metadata_size);
+    const char *metadata = self->about.metadata;
+    Py_ssize_t size = (Py_ssize_t)self->about.metadata_size;
+    PyObject *said = NULL;
+    if (metadata[0] == 'b') { /* as in metadata.py */
+        said = PyBytes_FromStringAndSize(metadata + 1, size - 1);
+    } else {
+        said = PyObject_CallMethod(object, "_decode", "(y#)", metadata, size);
+    }
     Py_DECREF(hold);
-    return bytes;
+    return said;
 }
 
 /* The field at an index as (address, rows); rows is -1 where the record does not have it. */
@@ -273,13 +274,11 @@ static PyObject *record_place(PyObject *object, PyObject *index) {
 
 static void record_dealloc(PyObject *object) {
     TakenRecord *self = (TakenRecord *)object;
-    PyTypeObject *type = Py_TYPE(object);
     Py_XDECREF(self->hold);
     Py_XDECREF(self->keeper);
     Py_XDECREF(self->places);
     PyMem_Free(self->arrays);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* --- the module ------------------------------------------------------------------------------- */
@@ -292,7 +291,6 @@ static PyType_Slot hold_slots[] = {
 
 static PyMethodDef record_methods[] = {
     {"_hand_out", record_hand_out, METH_NOARGS, NULL},
-    {"_metadata", record_metadata, METH_NOARGS, NULL},
     {"_place", record_place, METH_O, NULL},
     {"release", record_release, METH_NOARGS,
      "Say that this record is done with. Releasing twice is allowed."},
@@ -311,6 +309,7 @@ static PyMemberDef record_members[] = {
 };
 
 static PyGetSetDef record_properties[] = {
+    {"meta", record_meta, NULL, "The metadata: bytes, or whatever JSON said; None for none.", NULL},
     {"session", record_session, NULL,
      "One producer's stay; with ``number`` it names the record for good.", NULL},
     {"released", record_released, NULL, "Whether it was released.", NULL},
@@ -336,12 +335,10 @@ static PyType_Spec record_spec = {
 
 static PyMethodDef functions[] = {
     {"copy_records", copy_records, METH_VARARGS, NULL},
+    {"hand_out_records", hand_out_records, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-int lk_add_trajectory_records(PyObject *module);
-
-/* Called once, by the init function in frame_calls.c. */
 int lk_add_trajectory_records(PyObject *module) {
     import_array1(-1);
     hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);

@@ -11,10 +11,11 @@ import functools
 import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from lanekit._native import (
     TakenRecord,
     copy_records,
     ffi,
+    hand_out_records,
     lib,
 )
 
@@ -47,11 +49,22 @@ __all__ = [
     "fail",
     "ffi",
     "finalize_at_exit",
+    "hand_out_records",
     "lib",
     "shared_array",
 ]
 
 SHM_DIRECTORY = "/dev/shm"
+
+WaitStrategy = Literal["hybrid", "spin", "block"]
+
+STRATEGIES: dict[str, int] = {
+    "hybrid": lib.LK_WAIT_HYBRID,
+    "spin": lib.LK_WAIT_SPIN,
+    "block": lib.LK_WAIT_BLOCK,
+}
+SLICE_NS = 50_000_000
+"""Waits return to Python this often, so that Ctrl-C works."""
 
 # status -> (exception, what it means and what to do). "{what}" names the segment or handle.
 _MEANINGS: dict[int, tuple[type[Exception], str]] = {
@@ -215,6 +228,19 @@ def seconds_to_ns(timeout: float | None) -> int | None:
     if math.isnan(timeout):
         raise ValueError("a timeout must not be NaN")
     return None if timeout > 1e9 else max(0, int(timeout * 1e9))
+
+
+def attach_patiently(
+    attempt: Callable[[], int], timeout: float | None, passing: tuple[int, ...]
+) -> int:
+    """Return what `attempt` answers; one of `passing` only after `timeout` seconds of trying."""
+    patience = seconds_to_ns(timeout)
+    deadline = None if patience is None else time.monotonic_ns() + patience
+    while (status := attempt()) in passing:
+        if deadline is not None and time.monotonic_ns() >= deadline:
+            break
+        time.sleep(0.01)
+    return status
 
 
 @dataclass(frozen=True)

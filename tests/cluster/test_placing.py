@@ -13,13 +13,16 @@ import psutil
 import pytest
 import ray
 from daemon_process import free_port, until
+from postgres_server import running_server
 from raylets import Raylets
 
 from lanekit import FastLaneReader
-from lanekit.errors import ClusterError, NodeLost, RunExists, RunNotFound, WorkerError
+from lanekit.errors import ClusterError, DaemonError, NodeLost, RunExists, RunNotFound, WorkerError
 from lanekit.integrations.ray import NodeDaemon, RemoteDaemon, find_run, place_run, placed_runs
 from lanekit.integrations.ray.connecting import NAMESPACE
 from lanekit.integrations.ray.placing import RunHolder, actor_name
+from lanekit.slow import DaemonClient, RunStore
+from lanekit.slow.certificates import make_certificates
 from lanekit.slow.store.records import RunRecord
 
 ENDLESS = {"total_steps": 10_000_000, "pause": 0.01}
@@ -146,6 +149,55 @@ def test_frames_of_a_placed_run_are_on_its_nodes_fast_lane(raylets: Raylets) -> 
     RemoteDaemon(placed).cancel_run(placed.run_id)
 
 
+def test_nodes_share_a_database_and_their_frames_are_watched_from_one_place(
+    raylets: Raylets,
+) -> None:
+    """Two nodes, one PostgreSQL, TLS and a token before each daemon's port."""
+    addresses = sorted({"127.0.0.1", raylets.node("one").address})
+    certificates = make_certificates(raylets.root / "certs", addresses)
+    token = raylets.root / "shared.token"
+    token.touch(mode=0o600)
+    token.write_text("one-token-for-all-nodes")
+    placed = []
+    with running_server() as server:
+        url = server.fresh_store()
+        for name in ("left", "right"):
+            daemon = NodeDaemon(
+                store=url,
+                port=free_port(),
+                token_file=str(token),
+                tls_cert=str(certificates.certificate),
+                tls_key=str(certificates.key),
+            )
+            node = raylets.add(name, cpus=1)
+            run = {"run_id": new_id(), **ENDLESS}
+            placed.append(place_run("stepping", run, node=node.node_id, daemon=daemon))
+        for run, node in zip(placed, ("left", "right"), strict=True):
+            assert not run.daemon.startswith("unix:")
+            assert not (raylets.places[node].state / "lanekit.db").exists()
+            with DaemonClient(
+                run.daemon, token=token.read_text(), ca_file=certificates.authority
+            ) as client:
+                with client.watch_frames(run.run_id) as stream:
+                    frame = next(update.frame for update in stream if update.frame is not None)
+                assert frame.picture.width > 0
+                # Either daemon knows the runs of both: their store is the same.
+                assert {each.run_id for each in client.list_runs()} == {p.run_id for p in placed}
+            for wrong in (None, "another-token-altogether"):
+                with DaemonClient(
+                    run.daemon, token=wrong, ca_file=certificates.authority
+                ) as stranger:
+                    with pytest.raises(DaemonError, match="token"):
+                        stranger.list_lanes()
+        with RunStore.open(url) as store:
+            for run in placed:
+                until(lambda run=run: store.run(run.run_id).steps > 0)
+        for run in placed:
+            RemoteDaemon(run).cancel_run(run.run_id)
+        for name in ("left", "right"):
+            raylets.kill(name)
+
+
 def test_a_run_id_is_used_once_on_the_whole_cluster(raylets: Raylets) -> None:
     placed = place_run(
         "stepping", {"run_id": new_id(), "total_steps": 5}, node=raylets.node("one").node_id
@@ -201,13 +253,11 @@ def test_a_daemon_that_can_not_listen_is_an_error_with_its_own_words(raylets: Ra
     assert placed.daemon == f"127.0.0.1:{listening.port}"
     assert wait_for(placed, "completed") == "completed"
     # Another store was asked for than the daemon there has.
-    with pytest.raises(ClusterError, match="leave these options out"):
-        place_run(
-            "stepping",
-            {"run_id": new_id()},
-            node=node.node_id,
-            daemon=NodeDaemon(store="/elsewhere.db", token_file=str(token)),
-        )
+    other = NodeDaemon(store="postgresql://me:secret@db/lanekit", token_file=str(token))
+    with pytest.raises(ClusterError, match="leave these options out") as refused:
+        place_run("stepping", {"run_id": new_id()}, node=node.node_id, daemon=other)
+    assert "postgresql://me@db/lanekit" in str(refused.value)
+    assert "secret" not in f"{refused.value} {other}"
     raylets.kill("busy")
 
 

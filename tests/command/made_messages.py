@@ -6,13 +6,18 @@ import enum
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from lanekit import MalformedMessage
 from lanekit.command import flatbuffer as fb
 from lanekit.command import messages as m
+from lanekit.command.envelope import pack, unpack
 
 ALL: list[type[fb.Message]] = list(m.PAYLOADS.values())
+
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
@@ -102,3 +107,16 @@ def _full_value(kind: fb.FieldType, salt: int) -> Any:
         return [full(element._kind, salt), element._kind()]
     assert isinstance(kind, fb.SubTable)
     return full(kind._kind, salt)
+
+
+SAMPLES = [pack(m.Envelope(session=1, correlation_id=2, method="x", payload=full(k))) for k in ALL]
+
+
+def take(data: bytes) -> m.Envelope | None:
+    """Read bytes that may be anything: a message, or the one kind of error."""
+    try:
+        return unpack(data)
+    except MalformedMessage as error:
+        told = str(error)
+    assert told.startswith("malformed message: ")
+    return None

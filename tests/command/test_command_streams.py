@@ -164,6 +164,26 @@ def test_a_rate_is_kept_while_the_server_waits(ends: tuple[Channel, Channel]) ->
         assert time.monotonic() - begun >= 19 / 200 - 1 / 200  # not faster than asked
 
 
+def test_an_item_that_takes_time_comes_when_it_is_there_and_not_some_intervals_later(
+    ends: tuple[Channel, Channel],
+) -> None:
+    def handler(_: StreamTelemetryRequest) -> Iterator[TelemetryFrame | None]:
+        for number in range(2):
+            yield from [None] * 200  # at one look a second, this would be minutes
+            yield TelemetryFrame(frame_number=number)
+
+    server = CommandServer(ends[0], {Telemetry.StreamTelemetry: handler})
+    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+        begun = time.monotonic()
+        request = StreamTelemetryRequest(target_fps=1)
+        with client.stream(Telemetry.StreamTelemetry, request) as stream, Pumped(server):
+            for number in range(2):
+                frame = stream.next(A_MINUTE)
+                assert frame is not None
+                assert frame.frame_number == number
+        assert time.monotonic() - begun >= 1.0  # the rate counts for items
+
+
 def test_items_can_be_pushed_to_whoever_listens(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Camera.StreamCamera: None})
     assert not server.watched(Camera.StreamCamera)

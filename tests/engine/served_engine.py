@@ -25,9 +25,6 @@ class Served:
             self.engine.serve()
         except BaseException as error:
             self.error = error
-        finally:
-            # Where it was made: OpenGL's things belong to a thread.
-            self.engine.pictures.close()
 
     def end(self) -> None:
         self.engine.stop()

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from served_engine import A_MINUTE, Serve
 
-from lanekit import PeerLost, RemoteError, SegmentExists
+from lanekit import FastLaneReader, PeerLost, RemoteError, SegmentExists
 from lanekit.command import messages as m
 from lanekit.engine import Engine, EngineClient, SimulationContract
 
@@ -50,6 +50,13 @@ def lanekit(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--model", "hopper", "--view-camera", "nowhere"], 1, "no camera 'nowhere'"),
         (["--model", "hopper", "--image", "64"], 2, "a size is WIDTHxHEIGHT"),
         (["--model", "hopper", "--num-envs", "0"], 2, "must be at least 1"),
+        (["--model", "hopper", "--num-envs", "many"], 2, "must be a whole number, got 'many'"),
+        (["--model", "hopper", "--num-envs", "100000000000"], 1, "num_envs is 1 to 16777216"),
+        (["--model", "hopper", "--threads", "100000"], 1, "threads is 1 to 1024"),
+        (["--model", "hopper", "--episode-steps", "-1"], 2, "must be at least 0, got -1"),
+        (["--model", "hopper", "--num-envs", "1", "--pipelined"], 1, "needs num_envs of 2 or more"),
+        (["--model", "hopper", "--image", "5000x16"], 1, "1 to 4096 pixels"),
+        (["--model", "hopper", "--view", "--view-size", "16x5000"], 1, "1 to 4096 pixels"),
         ([], 2, "--model"),
     ],
 )
@@ -87,6 +94,38 @@ def test_a_signal_ends_the_engine_cleanly(engine_process: Start, lane: str, end:
         with pytest.raises(PeerLost):
             client.step(np.zeros((2, 1), np.float32))
     assert not [name for name in os.listdir("/dev/shm") if lane in name]
+
+
+NO_EGL = """
+import ctypes
+
+load = ctypes.CDLL.__init__
+
+def without_egl(self, name, *args, **options):
+    if "EGL" in str(name):
+        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+    load(self, name, *args, **options)
+
+ctypes.CDLL.__init__ = without_egl
+"""
+
+
+def test_without_opengl_an_engine_serves_everything_but_pictures(
+    engine_process: Start, lane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_EGL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    engine_process("--model", "cartpole", "--num-envs", "2", "--image", "16x16", "--view")
+    with EngineClient(lane, timeout=A_MINUTE) as client, FastLaneReader.attach(lane) as viewer:
+        client.reset(seed=1)
+        for options in ({"into_images": True}, {"width": 16, "height": 16}):
+            with pytest.raises(RemoteError, match="no picture can be drawn off screen here"):
+                client.stream_camera(**options).next(timeout=A_MINUTE)  # type: ignore[arg-type]
+        for _ in range(50):
+            client.step(np.zeros((2, 1), np.float32))
+        assert viewer.latest_frame() is None
+        assert client.schema().num_envs == 2
 
 
 # --- deaths ---------------------------------------------------------------------------------------

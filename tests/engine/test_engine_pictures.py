@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -16,8 +20,9 @@ from served_engine import A_MINUTE, Serve
 
 from lanekit import FastLaneReader, RemoteError, TooLarge
 from lanekit.command import messages as m
-from lanekit.engine import EngineClient, pixels_of
+from lanekit.engine import Engine, EngineClient, pixels_of
 from lanekit.engine.simulation import VectorSimulation
+from lanekit.errors import EngineError
 
 Connect = Callable[[], EngineClient]
 Pixels = npt.NDArray[np.uint8]
@@ -265,6 +270,87 @@ def test_the_viewport_streams_and_is_on_the_fast_lane_while_a_trainer_steps(
         assert (item.env_id, pixels_of(item).shape) == (1, (30, 40, 3))
         now = trainer.viewport_info()
         assert (now.camera_name, now.env_id, now.streaming) == ("chase", 1, True)
+
+
+def test_a_picture_is_drawn_beside_the_steps(serve: Serve, client: Connect) -> None:
+    served = serve("cartpole", 1)
+    trainer = client()
+    trainer.reset(seed=1)
+    may_draw, begun = threading.Event(), threading.Event()
+    draw = served.engine.pictures.draw
+
+    def draw_slowly(*args: Any) -> Pixels:
+        begun.set()
+        assert may_draw.wait(A_MINUTE)
+        return draw(*args)
+
+    with trainer.stream_camera("side", width=16, height=16, fps=100) as stream:
+        assert stream.next(timeout=A_MINUTE) is not None
+        served.engine.pictures.draw = draw_slowly  # type: ignore[method-assign]
+        assert begun.wait(A_MINUTE)
+        for _ in range(100):  # none of them waits for the picture
+            trainer.step(np.zeros((1, 1), np.float32))
+        assert trainer.schema().num_envs == 1
+        may_draw.set()
+        while stream.next(timeout=A_MINUTE).frame_number < 3:  # type: ignore[union-attr]
+            pass
+
+
+def test_a_picture_shows_the_moment_at_which_it_was_asked_for(serve: Serve) -> None:
+    pictures = serve("hopper", 1).engine.pictures
+    camera = pictures.camera(name="track")
+    sight = pictures.look(0, camera, 64, 48)
+    served_simulation = pictures._simulation
+    expected = drawn_by_mujoco(served_simulation, 0, "track", 64, 48)
+    served_simulation.set_qpos(0, np.array([2]), [1.0])
+    with ThreadPoolExecutor(1) as elsewhere:
+        try:
+            found = elsewhere.submit(pictures.draw, sight).result(A_MINUTE)
+        finally:
+            elsewhere.submit(pictures.close).result(A_MINUTE)
+    assert difference(found, expected) < 0.5
+    assert difference(drawn_by_mujoco(served_simulation, 0, "track", 64, 48), expected) > 1
+
+
+@pytest.mark.parametrize("why", ["switched off", "no driver"])
+def test_a_viewport_that_can_not_be_drawn_is_told_once_and_training_goes_on(
+    serve: Serve, client: Connect, lane: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serve("cartpole", 2, view=lane, view_size=(32, 24), view_fps=1000.0)
+    trainer = client()
+    trainer.reset(seed=1)
+    if why == "switched off":
+        trainer.set_camera_config(m.CameraConfig(name="side", enabled=False))
+    else:
+
+        def fail(*_: Any) -> Pixels:
+            raise EngineError("no driver")
+
+        served.engine.pictures.draw = fail  # type: ignore[method-assign]
+    with FastLaneReader.attach(lane) as viewer:
+        while not caplog.records:
+            trainer.step(np.zeros((2, 1), np.float32))
+        begun = time.monotonic()
+        while time.monotonic() < begun + 1.5:  # until after the next try
+            trainer.step(np.zeros((2, 1), np.float32))
+        assert viewer.latest_frame() is None
+        assert [record.getMessage() for record in caplog.records if why in record.getMessage()]
+        assert len(caplog.records) == 1
+        if why == "switched off":
+            trainer.set_camera_config(m.CameraConfig(name="side", enabled=True))
+            while viewer.latest_frame() is None:
+                trainer.step(np.zeros((2, 1), np.float32))
+    assert trainer.schema().num_envs == 2
+
+
+@pytest.mark.parametrize("option", [{"image": (5000, 8)}, {"view": "", "view_size": (8, 5000)}])
+def test_pictures_that_can_never_be_drawn_are_refused_at_the_start(
+    lane: str, option: dict[str, Any]
+) -> None:
+    if "view" in option:
+        option = {**option, "view": lane}
+    with pytest.raises(EngineError, match="1 to 4096 pixels"):
+        Engine(lane, "cartpole", 1, **option)
 
 
 def test_lanekit_view_shows_the_engine_while_a_trainer_steps_it(

@@ -68,6 +68,24 @@ def test_a_reset_with_a_contract_tells_what_each_environment_got(
     np.testing.assert_array_equal(trainer.obs, first)
 
 
+def test_seeds_that_do_not_go_round_are_refused_by_every_reset(
+    serve: Serve, client: Connect
+) -> None:
+    serve("hopper", 3)
+    trainer = client()
+    last = 2**64 - 1
+    trainer.reset([2], seed=last)
+    expected = trainer.obs[2].copy()
+    trainer.reset_agent(None, [2], seed=last)
+    np.testing.assert_array_equal(trainer.obs[2], expected)
+    with pytest.raises(ValueError, match=r"from 0 to 2\*\*64 - 1"):
+        trainer.reset([0, 1], seed=last)
+    with pytest.raises(RemoteError, match=r"seeds end at 2\*\*64 - 1"):
+        trainer.reset_agent(None, [0, 1], seed=last)
+    with pytest.raises(RemoteError, match=r"seeds end at 2\*\*64 - 1"):
+        trainer.reset_scene(env_ids=[0, 1], seed=last)
+
+
 def test_actions_that_are_set_ahead_count_for_one_step(serve: Serve, client: Connect) -> None:
     served = serve("hopper", 3)
     trainer = client()

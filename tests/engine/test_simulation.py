@@ -14,7 +14,7 @@ from lanekit.engine.simulation import silence_warnings
 from lanekit.engine.tasks import TASKS
 from lanekit.errors import EngineError, ModelError
 
-MODELS = ("cartpole", "hopper", "humanoid")
+MODELS = ("cartpole", "halfcheetah", "hopper", "humanoid")
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,33 @@ def test_the_dice_are_fair_and_neighbouring_seeds_have_nothing_in_common() -> No
     normal = dice.normal(np.arange(200), 500)
     assert abs(normal.mean()) < 0.02
     assert abs(normal.std() - 1) < 0.02
+
+
+def test_a_half_cheetah_is_paid_for_its_way_and_never_fails() -> None:
+    simulation, out = made("halfcheetah", 4, episode_steps=60)
+    place = mujoco.mj_name2id(simulation.model, mujoco.mjtObj.mjOBJ_JOINT, "root_x")
+    for step in range(59):
+        before = simulation.state.qpos[:, place].copy()
+        actions = actions_for(simulation, step, scale=1.0)
+        simulation.step(actions, out)
+        way = simulation.state.qpos[:, place] - before
+        expected = way / simulation.step_seconds - 0.1 * (actions.astype(float) ** 2).sum(axis=1)
+        np.testing.assert_allclose(out.rewards, expected, rtol=1e-5, atol=1e-5)
+        assert not (out.dones | out.truncateds).any()
+    simulation.step(actions_for(simulation), out)
+    assert out.truncateds.all()
+    assert not out.infos["diverged"].any()
+
+
+def test_a_half_cheetah_stands_on_its_paws_when_nothing_moves_it() -> None:
+    simulation, out = made("halfcheetah", 2)
+    for _ in range(400):
+        simulation.step(np.zeros((2, 6), np.float32), out)
+    names = simulation.observation_names
+    pitch, height = (out.obs[:, names.index(f"qpos/root_{part}")] for part in ("pitch", "z"))
+    assert (np.abs(pitch) < 0.3).all()
+    assert (np.abs(height) < 0.2).all()
+    assert (np.abs(out.obs[:, names.index("qvel/root_x")]) < 0.05).all()
 
 
 def test_an_episode_that_ends_goes_on_as_the_next_within_the_step() -> None:
@@ -347,7 +374,7 @@ def test_a_broken_model_is_refused_with_what_is_wrong(tmp_path: Path, text: str,
 
 
 def test_a_model_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="built in are cartpole, hopper, humanoid"):
+    with pytest.raises(ModelError, match="built in are cartpole, halfcheetah, hopper, humanoid"):
         VectorSimulation("humaniod", 1)
     with pytest.raises(ModelError, match="is a directory"):
         VectorSimulation(tmp_path, 1)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from watching import PATIENCE, Watched, check_lanes_are_gone, lanes_of, until
+import pytest
+from watching import HERE, PATIENCE, Watched, check_lanes_are_gone, until
 
 import lanekit
 from lanekit.integrations import FastLaneWarning, FrameNote
+from run_lanes import lanes_of
 
 WORLDS = str(Path(__file__).resolve().parent.parent / "integrations")
 SLOT_SHOWN = 2
@@ -101,6 +103,18 @@ def check_name_taken(worker: str, run_id: str, **config: Any) -> None:
     assert errors.count("lanekit can not show run") == 1, errors
     assert str(os.getpid()) in errors
     check_lanes_are_gone(run_id)
+
+
+def check_refusing_to_draw(
+    worker: str, run_id: str, monkeypatch: pytest.MonkeyPatch, **config: Any
+) -> None:
+    """An environment that refuses every render mode is trained all the same, with one warning."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    summary, errors = run_by_hand(
+        worker, run_id=run_id, env_id="plain:Plain-v0", total_steps=256, **config
+    )
+    assert (summary["status"], summary["steps"]) == ("completed", 256)
+    assert errors.count("lanekit can not show run") == 1, errors
 
 
 def run_by_hand(worker: str, **config: Any) -> tuple[dict[str, Any], str]:

@@ -27,4 +27,4 @@ class Plain(gymnasium.Env[Any, Any]):
         return np.zeros(2, np.float32), 1.0, self.steps % 10 == 0, False, {}
 
 
-gymnasium.register("Plain-v0", entry_point="plain:Plain")
+gymnasium.register("Plain-v0", entry_point="plain:Plain", max_episode_steps=100)

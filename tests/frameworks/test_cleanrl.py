@@ -19,13 +19,12 @@ from by_hand import (
     Tinted,
     check_goes_on_without_pictures,
     check_name_taken,
+    check_refusing_to_draw,
     check_slot_shown,
-    run_by_hand,
 )
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from watching import (
     GRID,
-    HERE,
     PATIENCE,
     check_lanes_are_gone,
     check_pictures,
@@ -95,10 +94,7 @@ def test_a_run_id_in_use_is_no_reason_not_to_train(run_id: str) -> None:
 def test_an_environment_that_refuses_a_render_mode_is_trained_without(
     run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
-    summary, errors = run_by_hand("cleanrl", run_id=run_id, env_id="plain:Plain-v0", **FEW)
-    assert (summary["status"], summary["steps"]) == ("completed", 256)
-    assert errors.count("lanekit can not show run") == 1, errors
+    check_refusing_to_draw("cleanrl", run_id, monkeypatch, num_envs=2)
 
 
 def test_without_a_daemon_the_training_goes_on_under_its_proxy(run_id: str, tmp_path: Path) -> None:

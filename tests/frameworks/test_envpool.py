@@ -11,11 +11,12 @@ from typing import Any
 import envpool
 import numpy as np
 import pytest
-from watching import check_pictures, check_steering, check_training, lanes_of, train_and_watch
+from watching import check_pictures, check_steering, check_training, train_and_watch
 
 import lanekit
 from lanekit.integrations import FastLaneWarning
 from lanekit.integrations.envpool import FastLaneEnvPoolWrapper, watch_envpool
+from run_lanes import lanes_of
 
 GRID = {"MOSAIC_FASTLANE_VIDEO_MODE": "grid", "MOSAIC_FASTLANE_GRID_LIMIT": "4"}
 

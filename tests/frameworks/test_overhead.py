@@ -11,7 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
-from watching import PATIENCE, lanes_of, until
+from watching import PATIENCE, until
+
+from run_lanes import lanes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6_000

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 import psutil
 import pytest
-from by_hand import check_missing
+from by_hand import check_missing, check_refusing_to_draw
 from ray.rllib.env.env_context import EnvContext
 from watching import (
     HERE,
@@ -122,6 +122,19 @@ def test_environments_are_counted_over_all_runners(monkeypatch: pytest.MonkeyPat
 def test_a_request_for_a_whole_vector_environment_is_refused_in_words() -> None:
     with pytest.raises(TypeError, match="use 'sync' or 'async'"):
         watched_by_rllib("CartPole-v1")({"num_envs": 2})
+
+
+def test_an_environment_that_refuses_a_render_mode_is_trained_without(
+    run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_refusing_to_draw("rllib", run_id, monkeypatch, **SMALL)
+
+
+def test_the_environments_own_arguments_are_taken_from_the_configuration() -> None:
+    context = EnvContext({"render_mode": "rgb_array", "sutton_barto_reward": True}, worker_index=0)
+    env = watched_by_rllib("CartPole-v1", "some-run")(context)
+    assert env.render_mode == "rgb_array"
+    env.close()
 
 
 def test_without_rllib_it_says_what_to_install() -> None:

@@ -141,5 +141,28 @@ def test_a_run_whose_name_is_taken_trains_on(run_id: str) -> None:
     check_name_taken("torchrl", run_id, total_steps=2_000)
 
 
+def test_it_learns_with_the_threads_that_it_was_given(
+    run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from lanekit.integrations.workers.torchrl import Config, Runtime
+
+    seen: list[int] = []
+
+    class Noting(torch.optim.Adam):
+        def step(self, *arguments: Any, **options: Any) -> Any:
+            seen.append(torch.get_num_threads())
+            return super().step(*arguments, **options)
+
+    monkeypatch.setattr(torch.optim, "Adam", Noting)
+    before = torch.get_num_threads()
+    config = Config(run_id=run_id, total_steps=300, frames_per_batch=100, epochs=1, telemetry="off")
+    Runtime(config).train()
+    torch.set_num_threads(before)
+    assert len(seen) == 6, "two parts of each batch"
+    assert set(seen) == {config.threads} == {1}
+
+
 def test_without_torchrl_it_says_what_to_install() -> None:
     check_missing("torchrl")

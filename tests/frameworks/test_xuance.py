@@ -16,6 +16,7 @@ from by_hand import (
     check_learned,
     check_missing,
     check_name_taken,
+    check_refusing_to_draw,
     check_slot_shown,
     register_worlds,
     tint_of,
@@ -126,6 +127,12 @@ def test_an_environment_that_can_not_draw_trains_on(run_id: str) -> None:
     envs.reset()
     check_goes_on_without_pictures(lambda: envs.step(np.zeros(NUM_ENVS, int)))
     envs.close()
+
+
+def test_an_environment_that_refuses_a_render_mode_is_trained_without(
+    run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_refusing_to_draw("xuance", run_id, monkeypatch, num_envs=2, horizon_size=64)
 
 
 def test_an_environment_that_xuance_can_not_make_is_told_at_once() -> None:

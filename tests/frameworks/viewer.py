@@ -1,7 +1,7 @@
 """Watches a run from a process of its own: ``python viewer.py RUN_ID FILE.npz``.
 
 It reads until its standard input ends, and keeps the pictures that differ from the one before, the
-first and the last of them: ``pixels`` (RGB), and for each its ``step`` and ``rolling_return``.
+first and the last of them: ``pixels`` (RGB), and for each its ``step``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def attach(run_id: str) -> lanekit.FastLaneReader | None:
 
 
 def main(run_id: str, path: str) -> None:
-    kept: list[tuple[np.ndarray, int, float, str]] = []
+    kept: list[tuple[np.ndarray, int, str]] = []
     different = 0
     reader = attach(run_id)
     while reader is not None and not told_to_end():
@@ -50,7 +50,7 @@ def main(run_id: str, path: str) -> None:
         if kept and np.array_equal(kept[-1][0], pixels):
             continue
         different += 1
-        kept.append((pixels.copy(), note.step, frame.metrics.rolling_return, note.rendering))
+        kept.append((pixels.copy(), note.step, note.rendering))
         if len(kept) > 2 * KEPT_OF_EACH_END:
             del kept[KEPT_OF_EACH_END]
         print(different, flush=True)
@@ -59,10 +59,9 @@ def main(run_id: str, path: str) -> None:
     same_size = [item for item in kept if item[0].shape == kept[-1][0].shape]
     np.savez(
         path,
-        pixels=np.array([pixels for pixels, _, _, _ in same_size], np.uint8),
-        step=np.array([step for _, step, _, _ in same_size], np.int64),
-        rolling_return=np.array([number for _, _, number, _ in same_size], np.float64),
-        rendering=np.array([rendering for _, _, _, rendering in same_size], np.str_),
+        pixels=np.array([pixels for pixels, _, _ in same_size], np.uint8),
+        step=np.array([step for _, step, _ in same_size], np.int64),
+        rendering=np.array([rendering for _, _, rendering in same_size], np.str_),
         different=different,
     )
 

@@ -26,16 +26,17 @@ from typing import Any, Self
 
 import numpy as np
 
-import lanekit
-from lanekit.segments import inspect_segment, segment_names
 from lanekit.slow import DaemonClient, RunStore
 from lanekit.slow.store.records import EventRecord, RunRecord
 from lanekit.slow.store.results import Episodes, Steps
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "slow"))
+# Also in a framework's own processes, which know nothing of pytest's paths.
+sys.path[:0] = [str(HERE.parent / "slow"), str(HERE.parent)]
 
 from daemon_process import DaemonProcess, until  # noqa: E402
+
+from run_lanes import lanes_of  # noqa: E402
 
 PATIENCE = 240.0
 """Seconds for anything that a framework does, its import and its compiler included."""
@@ -58,7 +59,6 @@ class Watched:
     """How many the viewer saw, of which `pixels` has the first and the last."""
     picture_steps: np.ndarray
     """Which step of its environment each picture shows."""
-    rolling_returns: np.ndarray
     renderings: list[str]
     """How each picture was drawn: "shadow" or "in-process"."""
     steps: Steps
@@ -155,7 +155,6 @@ class Training:
                 pixels=seen["pixels"],
                 pictures_seen=int(seen["different"]),
                 picture_steps=seen["step"],
-                rolling_returns=seen["rolling_return"],
                 renderings=[str(word) for word in seen["rendering"]],
                 steps=store.steps(self.run_id),
                 episodes=store.episodes(self.run_id),
@@ -318,14 +317,3 @@ def _stands_still(training: Training) -> bool:
 def check_lanes_are_gone(run_id: str) -> None:
     """No segment of a run is left; the process that draws may take a moment to end."""
     until(lambda: not lanes_of(run_id), 30.0)
-
-
-def lanes_of(run_id: str) -> list[str]:
-    """The run ids of all segments that belong to a run."""
-    found = []
-    for name in segment_names():
-        try:
-            found.append(inspect_segment(name).run_id)
-        except lanekit.LanekitError:
-            continue
-    return [run for run in found if run == run_id or run.startswith(run_id + "/")]

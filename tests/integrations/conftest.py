@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 import worlds
-from trainer import lanes_of, wait_until
 
 from lanekit import segment_name
 from lanekit.segments import segment_path
+from patience import wait_until
+from run_lanes import lanes_of
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trainer import WATCHDOG, wait_until
+from trainer import WATCHDOG
 
 from lanekit.integrations import VectorEnvServer
 from lanekit.segments import inspect_segment, segment_names
+from patience import wait_until
 
 HERE = Path(__file__).parent
 

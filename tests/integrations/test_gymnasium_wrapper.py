@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 import trainer
 import worlds
-from trainer import Replay, Training, frames, lanes_of, rgb
+from trainer import Replay, Training, frames, rgb
 
 import lanekit
 from lanekit.integrations import Demand, FastLaneTelemetryWrapper, FastLaneWarning, FrameNote
 from lanekit.integrations.showing.tally import BatchTally, Tally
 from lanekit.slow.emit import Emitter
+from run_lanes import lanes_of
 
 HERE = json.dumps({"rendering": "in-process"})
 
@@ -323,7 +324,15 @@ def test_full_shared_memory_is_told_and_training_goes_on(run_id: str) -> None:
     if subprocess.run([*within, "sh", "-c", mount], capture_output=True, check=False).returncode:
         pytest.skip("needs root, or unprivileged user namespaces, to mount a tmpfs")
     command = [*within, "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, __file__, run_id]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    shared = os.path.dirname(os.path.dirname(__file__))  # what all tests may import from
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": shared},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert len(said) == 1
@@ -442,10 +451,6 @@ def test_a_forked_copy_leaves_its_parents_lane_alone(run_id: str) -> None:
     assert (done.stdout, done.stderr) == (b"True\n", b"")
 
 
-if __name__ == "__main__":
-    train_in_little_memory(sys.argv[1])
-
-
 def test_a_training_outlives_the_reader_of_its_telemetry(run_id: str) -> None:
     reading, writing = os.pipe()
     with open(writing, "w", encoding="utf-8") as stream:
@@ -458,3 +463,7 @@ def test_a_training_outlives_the_reader_of_its_telemetry(run_id: str) -> None:
         env.step(0)  # without a further word
         env.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for the stream's own last flush
+
+
+if __name__ == "__main__":
+    train_in_little_memory(sys.argv[1])

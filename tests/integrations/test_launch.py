@@ -8,12 +8,12 @@ from typing import Any
 import gymnasium
 import pytest
 import worlds
-from trainer import lanes_of
 
 import lanekit
 from lanekit.integrations import FastLaneTelemetryWrapper, maybe_wrap_env
 from lanekit.integrations.launch import asked_for
 from lanekit.integrations.showing.slots import SlotClaim, slot_of_this_process
+from run_lanes import lanes_of
 
 ON = {"MOSAIC_FASTLANE_ONLY": "1"}
 

@@ -14,7 +14,11 @@ from lanekit.worker.discovery import GROUP, BrokenWorker, InstalledWorker, descr
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-WORKERS: dict[str, str] = PROJECT["entry-points"][GROUP]
+WORKERS: dict[str, str] = {
+    name: place
+    for name, place in PROJECT["entry-points"][GROUP].items()
+    if place.startswith("lanekit.integrations.workers.")
+}
 
 # What each worker trains with: the package, and the name it is imported by.
 FRAMEWORKS = {

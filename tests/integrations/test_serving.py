@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import FlattenObservation
 from lane_serving import HERE, Command, check_nothing_left, served, step_lanes_of
-from trainer import WATCHDOG, wait_until
+from trainer import WATCHDOG
 
 from lanekit import PeerLost, SegmentExists, reclaim_segment, segment_name
 from lanekit.integrations import LaneVectorEnv, VectorEnvServer, serve_vector_env
 from lanekit.integrations.stepping import EnvironmentFailed
+from patience import wait_until
 
 pytestmark = pytest.mark.once
 

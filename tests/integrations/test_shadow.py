@@ -16,7 +16,7 @@ import pytest
 import trainer
 import worlds
 from gymnasium.envs.registration import EnvSpec
-from trainer import Replay, Training, frames, lanes_of, rgb, wait_until
+from trainer import Replay, Training, frames, rgb
 
 import lanekit
 from lanekit import inspect_segment, segment_name
@@ -26,6 +26,8 @@ from lanekit.integrations.shadow.adapters import adapter_for
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
+from patience import wait_until
+from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
 
@@ -98,6 +100,39 @@ def test_an_adapter_of_the_users_own_serves_their_environment(run_id: str) -> No
         (row,) = [row for row in json.loads(listed.stdout) if row.get("run") == run_id]
         assert row["rendering"] == "shadow"
         assert row["owner_pid"] == helper_of(training).pid
+
+
+@pytest.mark.parametrize("game", ["Pong", "Enduro", "KeystoneKapers"])  # the last one in PAL
+def test_a_shadow_draws_the_same_screen_of_an_atari_game(run_id: str, game: str) -> None:
+    pytest.importorskip("ale_py", reason="needs ale-py")
+    env_id = f"ale_py:ALE/{game}-v5"
+    replay = Replay(env_id)
+    with Training(trainer.train, run_id, env_id) as training, training.reader() as reader:
+        for frame, note in frames(reader, 12):
+            assert note.rendering == "shadow"
+            np.testing.assert_array_equal(rgb(frame), replay.picture_at(note.step))
+        assert training.end()["warnings"] == []
+
+
+def test_colours_that_an_atari_game_shows_later_are_learnt_when_they_come() -> None:
+    pytest.importorskip("ale_py", reason="needs ale-py")
+    env, copy = (gymnasium.make("ale_py:ALE/MsPacman-v5", obs_type="ram") for _ in range(2))
+    plan = plan_shadow(env)
+    assert isinstance(plan, ShadowPlan)
+    env.reset(seed=1)
+    copy.reset(seed=2)
+    env.action_space.seed(3)
+    theirs: Any = copy.unwrapped
+    theirs.render_mode = "rgb_array"
+    numbers = set()
+    for _ in range(200):
+        if any(env.step(env.action_space.sample())[2:4]):
+            env.reset()
+        ours: Any = env.unwrapped
+        plan.adapter.set_state(theirs, plan.state())
+        np.testing.assert_array_equal(theirs.render(), ours.ale.getScreenRGB())
+        numbers.add(len(np.unique(ours.ale.getScreen())))
+    assert len(numbers) > 1, "the game always has the same colours"
 
 
 def test_mujoco_looks_the_same_elsewhere() -> None:

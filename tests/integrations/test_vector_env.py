@@ -12,11 +12,13 @@ import pytest
 import trainer
 import worlds
 from heard import Heard
-from trainer import Training, frames, lanes_of, rgb, wait_until
+from trainer import Training, frames, rgb
 
 import lanekit
 from lanekit.integrations import FastLaneVectorWrapper, FastLaneWarning, wrap_env_fns
 from lanekit.integrations.shadow.renderer import fitted
+from patience import wait_until
+from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
 

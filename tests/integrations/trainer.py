@@ -30,7 +30,6 @@ from lanekit.integrations import (
     FrameNote,
     wrap_env_fns,
 )
-from lanekit.segments import inspect_segment, segment_names
 
 SEED = 7
 PAUSE = 0.002
@@ -105,24 +104,6 @@ def frames(
 def rgb(frame: lanekit.FastLaneFrame) -> np.ndarray:
     """The frame's pixels as render() returns them."""
     return frame.array[..., 2::-1] if frame.pixel_format == "BGRX" else frame.array[..., :3]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WATCHDOG
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.01)
-
-
-def lanes_of(run_id: str) -> list[str]:
-    """The run ids of all segments that belong to a run."""
-    found = []
-    for name in segment_names():
-        try:
-            found.append(inspect_segment(name).run_id)
-        except lanekit.LanekitError:
-            continue
-    return sorted(run for run in found if run == run_id or run.startswith(run_id + "/"))
 
 
 class Replay:

@@ -33,11 +33,18 @@ UNITS = (
     ("lk_guard.h", ""),
     ("lk_traj_ring.h", ""),
     ("lk_segment.h", ""),
+    ("lk_segment_file.h", ""),
+    ("lk_segment_file.c", ""),
+    ("lk_segment_header.h", ""),
+    ("lk_segment_header.c", ""),
+    ("lk_segment_map.h", ""),
+    ("lk_segment_map.c", ""),
     ("lk_segment.c", ""),
     ("lk_frame.h", ""),
     ("lk_frame_writer.c", "writer_"),
+    ("lk_frame_reader.h", ""),
+    ("lk_frame_attach.c", "reader_"),
     ("lk_frame_reader.c", "reader_"),
-    ("lk_ring.h", ""),
     ("lk_cmd.h", ""),
     ("lk_step.h", ""),
     ("lk_step_server.c", "server_"),
@@ -48,7 +55,7 @@ UNITS = (
 SHRUNK = (
     ("lk_layout.h", "LK_RUN_ID_MAX 376u", "LK_RUN_ID_MAX 2u"),
     ("lk_layout.h", "LK_FRAME_VIEWERS 32u", "LK_FRAME_VIEWERS 1u"),
-    ("lk_segment.c", "SEGMENTS_MAX 1024", "SEGMENTS_MAX model_segments"),
+    ("lk_segment_map.c", "SEGMENTS_MAX 1024", "SEGMENTS_MAX model_segments"),
     ("lk_frame_reader.c", "READ_ATTEMPTS 64", "READ_ATTEMPTS 1"),
     ("lk_frame_reader.c", "READ_ATTEMPTS * 16", "READ_ATTEMPTS * 2"),
     ("lk_wait.c", "i < 16", "i < 1"),
@@ -59,14 +66,18 @@ SHRUNK = (
     # A ring's bytes are shared plain memory: four of them at a time, race-checked.
     ("lk_ring.h", "uint8_t *data;", "model_bytes data;"),
     # The pool is a new object in each execution that Relacy explores.
-    ("lk_segment.c", "static struct lk_segment pool[SEGMENTS_MAX];", "static lk_segment *pool;"),
+    (
+        "lk_segment_map.c",
+        "static struct lk_segment pool[SEGMENTS_MAX];",
+        "static lk_segment *pool;",
+    ),
 )
 
 # Structs whose plain fields are shared between threads.
 RACE_CHECKED = {
     "lk_layout.h": ("lk_segment_header", "lk_frame_geometry", "lk_step_geometry"),
     "lk_segment.h": ("lk_segment_id",),
-    "lk_segment.c": ("lk_segment",),
+    "lk_segment_map.h": ("lk_segment",),
     "lk_frame_writer.c": ("lk_frame_writer",),
 }
 PLAIN_FIELD = re.compile(r"^(    )(u?int(?:16|32|64)?(?:_t)?|pid_t|dev_t|ino_t) (\w+);", re.M)
@@ -120,7 +131,7 @@ def transform(source: Source) -> str:
     alike = {
         name for i, names in enumerate(private) for other in private[:i] for name in names & other
     }
-    parts = [f'#include "{HERE / "relacy_core.hpp"}"\n#define LK_COPY_WORDS 1\n']
+    parts = [f'#include "{HERE / "relacy_core.hpp"}"\n']
     for file, prefix in UNITS:
         text = blank_comments(_switchable(file, source))
         for shrunk_file, old, new in SHRUNK:

@@ -34,7 +34,7 @@ struct step_world {
         id.inode = MODEL_INODE;
         model_base = &header;
         the_mapping = {(const char *)&header, (const char *)(&header + 1), &w.mapped};
-        RL_ASSERT(map_file(&segment, 3, &id, model_file_size, 0) == LK_OK);
+        RL_ASSERT(lk_segment_map(&segment, 3, &id, model_file_size, 0) == LK_OK);
         server.segment = segment;
         server.header = &header;
         server.geometry.halves = 1;

@@ -208,7 +208,7 @@ SWAPS = (
         "first look after the first metric",
     ),
     Swap(
-        "lk_segment.c",
+        "lk_segment_map.c",
         "lk_segment_release",
         "lk_segment_disown(segment); "
         "atomic_store_explicit(&segment->base, 0, memory_order_relaxed);",
@@ -216,9 +216,10 @@ SWAPS = (
         "unmapped before the handlers let go",
     ),
     Swap(
-        "lk_segment.c",
+        "lk_segment_map.c",
         "lk_segment_release",
-        "if (segment->lock_fd >= 0) { unlock_and_close(segment->lock_fd); segment->lock_fd = -1; }",
+        "if (segment->lock_fd >= 0) { lk_file_unlock_and_close(segment->lock_fd); "
+        "segment->lock_fd = -1; }",
         "pool_return(segment);",
         "entry returned before its last use",
     ),
@@ -278,17 +279,17 @@ SWAPS = (
         "writer woken before the position moves",
     ),
     Swap(
-        "lk_segment.c",
-        "map_file",
+        "lk_segment_map.c",
+        "lk_segment_map",
         "atomic_store_explicit(&segment->size, size, memory_order_relaxed);",
         "atomic_store_explicit(&segment->base, (uintptr_t)base, memory_order_release);",
         "base before the size",
     ),
     Swap(
-        "lk_segment.c",
-        "become_owner",
+        "lk_segment_map.c",
+        "lk_segment_own",
         "segment->owner_pid = (pid_t)self->pid;",
-        "atomic_store_explicit(&segment->ownership, OWNED, memory_order_release);",
+        "atomic_store_explicit(&segment->ownership, LK_OWNED, memory_order_release);",
         "owned before the owner is named",
     ),
     Swap(

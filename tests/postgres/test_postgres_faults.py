@@ -13,8 +13,8 @@ import pytest
 from campaign import House, wait_until
 from postgres_server import PostgresServer, running_server
 from recording_daemon import Relay
-from small_disk import small_disk_at
-from test_faults import begin, fill, finish, written
+from small_disk import fill, small_disk_at
+from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
 

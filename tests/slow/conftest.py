@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from daemon_process import DaemonProcess
 from made_batches import RUN, STREAM
+from picture_worker import PictureWorker
 from proxy_process import MakeProxy, ProxyProcess
+from recorded_runs import write_training_run
 from recording_daemon import RecordingDaemon
 
+from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.opening import open_to_write
@@ -112,10 +115,34 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAddress:
 
 
 @pytest.fixture
+def client(daemon: DaemonProcess) -> Iterator[DaemonClient]:
+    """Asks the daemon."""
+    with DaemonClient(daemon.target) as connected:
+        yield connected
+
+
+@pytest.fixture
+def worker(run_id: str) -> Iterator[PictureWorker]:
+    """Publishes pictures as the run."""
+    process = PictureWorker(run_id)
+    yield process
+    process.kill()
+
+
+@pytest.fixture
 def store(address: StoreAddress) -> Iterator[TelemetryStore]:
     """A store that knows one stream."""
     with open_to_write(address) as opened:
         opened.register_stream(RUN, STREAM, "worker", 42, "host", "/spool")
+        yield opened
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[RunStore]:
+    """A store with a training run that has ended."""
+    path = tmp_path / "runs.db"
+    write_training_run(path)
+    with RunStore.open(path) as opened:
         yield opened
 
 

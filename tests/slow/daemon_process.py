@@ -160,11 +160,13 @@ def free_port() -> int:
         return port
 
 
-def until(condition: Callable[[], Any], timeout: float = 60.0, pause: float = 0.02) -> Any:
+def until(
+    condition: Callable[[], Any], timeout: float = 60.0, pause: float = 0.02, what: str = "it"
+) -> Any:
     """Wait until ``condition`` gives something true, and return it."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(pause)
     return value
 

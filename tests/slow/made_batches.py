@@ -1,9 +1,11 @@
-"""Batches for the store's tests, made as a sender would make them."""
+"""Batches for the store's tests, made as a sender would make them, and what is stored of them."""
 
 from __future__ import annotations
 
 from lanekit.slow.batches import Batch, episodes_batch, events_batch, steps_batch
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.address import StoreAddress
+from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.telemetry_store import TelemetryStore
 
 RUN = "run-1"
@@ -96,3 +98,10 @@ def interleaved(store: TelemetryStore) -> list[tuple[str, int]]:
         store.append([steps(first, rows, stream_id=stream, agents=("a", "b", "c"))])
         order += [(stream, seq) for seq in range(first, first + rows)]
     return order
+
+
+def actions(address: StoreAddress, run_id: str = RUN) -> list[tuple[str, int, bytes | None]]:
+    """Every step's stream, number and action, in the order of commits."""
+    with RunStore.open(address) as reader:
+        found = reader.steps(run_id)
+        return list(zip(found.stream, found.seq.tolist(), found.action_json, strict=True))

@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from daemon_process import until
 
 RUN = f"run-{os.getpid()}"
 """Not the run of other tests on this machine: its frames are in shared memory."""
@@ -80,7 +81,7 @@ class ProxyProcess:
     def worker(self) -> int:
         """The worker's pid, once it is there."""
         file = self.spool / "worker.json"
-        wait_until(file.exists)
+        until(file.exists)
         return int(json.loads(file.read_bytes())["pid"])
 
     def checkpoint(self) -> dict[str, Any]:
@@ -111,13 +112,6 @@ class ProxyProcess:
 
 MakeProxy = Callable[..., ProxyProcess]
 """Makes a proxy for a daemon's address, with a spool of this name."""
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def resident_bytes(pid: int) -> int:

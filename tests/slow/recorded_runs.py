@@ -17,6 +17,7 @@ from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
 
 SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND
+RUN = "cartpole-7"
 
 
 class Recording:
@@ -132,7 +133,7 @@ def filmed_steps(
     return steps
 
 
-def write_training_run(path: Path, run_id: str = "cartpole-7") -> None:
+def write_training_run(path: Path, run_id: str = RUN) -> None:
     """A finished run of two agents, with all kinds of values."""
     with open_store(path) as store:
         store.create_run(run_id, command=["python", "train.py"], config_json=b'{"lr": 0.5}')
@@ -176,3 +177,8 @@ def write_training_run(path: Path, run_id: str = "cartpole-7") -> None:
         one.event("checkpoint", {"path": "a, b"}, BEGIN + SECOND)
         one.event("run_completed", None, BEGIN + 3 * SECOND)
         one.event("worker_exited", {"status": 0}, BEGIN + 3 * SECOND)
+
+
+def beside_the_store(directory: Path) -> list[str]:
+    """What a test has put into the directory in which write_training_run wrote runs.db."""
+    return [path.name for path in directory.iterdir() if not path.name.startswith("runs.db")]

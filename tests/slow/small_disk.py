@@ -50,3 +50,14 @@ def small_disk_at(place: Path, size: str) -> Iterator[Path]:
             yield place
         finally:
             holder.kill()
+
+
+def fill(path: Path) -> None:
+    """Fill the disk to the last byte."""
+    with path.open("wb", buffering=0) as file:
+        for size in (2**20, 4096):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue

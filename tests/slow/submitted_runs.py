@@ -86,3 +86,19 @@ def alive(pid: int) -> bool:
 
 def step_numbers(stub: TrainerServiceStub, run: str) -> list[int]:
     return [step.step for step in history(stub, run)]
+
+
+def submit_steps(stub: TrainerServiceStub, stop: Path) -> None:
+    """Submit run "r", which steps until there is a file `stop`; return when it is under way."""
+    submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
+    until(lambda: run_of(stub, "r").steps > 10)
+
+
+def check_all_arrives(stub: TrainerServiceStub, stop: Path) -> Any:
+    """Let run "r" stop, and see that each of its steps has arrived once; return the run."""
+    stop.touch()
+    run = wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
+    count = int(until(lambda: Path(f"{stop}.count").read_text()))
+    until(lambda: run_of(stub, "r").steps >= count)
+    assert step_numbers(stub, "r") == list(range(count))
+    return run

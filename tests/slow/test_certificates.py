@@ -67,8 +67,9 @@ def test_frames_travel_over_tls_to_whoever_has_authority_and_token(
 def test_without_the_token_or_with_a_wrong_one_no_frame_is_seen(
     address: str, certificates: Path, worker: str
 ) -> None:
-    for token in (None, "wrong-token-wrong-token"):
-        with pytest.raises(errors.DaemonError, match="needs its token") as refused:
+    words = {None: "needs its token", "wrong-token-wrong-token": "none of this daemon's"}
+    for token, said in words.items():
+        with pytest.raises(errors.DaemonError, match=said) as refused:
             watch(address, worker, ca_file=certificates / "ca.pem", token=token)
         assert refused.value.code == "UNAUTHENTICATED"
 

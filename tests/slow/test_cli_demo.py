@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from training_desk import Desk, finish
+from web_client import WebClient
 
 from lanekit.cli import main
+from lanekit.cli.demo_faces import choose_face
+from lanekit.errors import LanekitError
 from lanekit.slow.replay.reel import Reel
+from pseudo_terminal import WATCHDOG
 
 DEMO = ("demo", "--view", "terminal", "--run-id", "first-look")
 
@@ -69,6 +75,64 @@ def test_a_daemon_that_was_there_before_stays(desk: Desk) -> None:
     complained = finish(desk.start(*DEMO), 1)[1]
     assert "first-look" in complained  # a run's id is taken once and for all
     assert "exists" in complained
+
+
+def test_the_browsers_page_is_served_until_the_demo_ends(desk: Desk) -> None:
+    demo = desk.start("demo", "--view", "browser", "--run-id", "first-look")
+    assert demo.stderr is not None
+    said = iter(demo.stderr)
+    address = next(next(said).strip() for line in said if "when you open this page" in line)
+    place, _, told = address.partition("#")
+    given = dict(parse_qsl(told))
+    assert given["run"] == "first-look"
+    page = WebClient(place, given["token"])
+    assert page.ask("/").status == 200
+    with page.socket("/api/runs/first-look/pictures") as pictures:
+        assert pictures.read() is not None  # somebody looks, so the training begins
+        watch_until(demo, "running")
+    demo.send_signal(signal.SIGINT)
+    demo.communicate(timeout=WATCHDOG)
+    assert demo.returncode == 0
+    assert not desk.daemons()
+    assert lanes() == []
+    with pytest.raises(OSError, match="refused"):
+        page.ask("/")
+
+
+def test_a_page_of_what_is_not_recorded_is_misuse(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--view", "browser", "--no-record"]) == 2
+    assert "leave --no-record out" in capsys.readouterr().err
+    assert not desk.daemons()
+
+
+@pytest.mark.parametrize(
+    ("face", "missing", "words"),
+    [
+        (
+            "browser",
+            "starlette",
+            "starlette, which is not installed: pip install 'lanekit[web]'",
+        ),
+        ("window", "PyQt6", "no window: there is no screen"),
+    ],
+)
+def test_a_face_that_can_not_be_had_is_told_with_one_that_can(
+    face: str, missing: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(variable, raising=False)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else found(name)
+    )
+    with pytest.raises(LanekitError, match="--view terminal` works everywhere") as refusal:
+        choose_face(face)
+    assert words in str(refusal.value)
+    chosen, remarks = choose_face(None)
+    assert chosen.name == "terminal"
+    assert [remark.partition(":")[0] for remark in remarks] == ["no window", "no browser"]
 
 
 def test_an_environment_that_is_not_there_starts_nothing(

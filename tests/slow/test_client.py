@@ -12,8 +12,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from daemon_process import DaemonProcess
-from proxy_process import RUN, ProxyProcess, script, wait_until
+from daemon_process import DaemonProcess, until
+from proxy_process import RUN, ProxyProcess, script
 from recording_daemon import RecordingDaemon, actions
 
 from lanekit import errors
@@ -151,7 +151,7 @@ def test_commands_come_to_the_callback_and_to_the_poll(
         on_control=on_control,
         report=said.append,
     ) as client:
-        wait_until(lambda: heard)
+        until(lambda: heard)
         assert client.poll_control() == [ControlCommand("pause", 1)] == heard
         assert client.poll_control() == []
         client.applied(heard[0])
@@ -199,7 +199,7 @@ def test_a_client_and_the_daemon_agree_on_a_run(
             number, connected = asker.control_run("r", "pause")
             assert (number, connected) == (1, 1)
             commands: list[ControlCommand] = []
-            wait_until(lambda: commands.extend(client.poll_control()) or commands)  # type: ignore[func-returns-value]
+            until(lambda: commands.extend(client.poll_control()) or commands)  # type: ignore[func-returns-value]
             client.applied(commands[0])
             client.flush(60)
             assert asker.run("r").state == pb.RUN_STATE_PAUSED

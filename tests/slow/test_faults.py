@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import struct
 import subprocess
 import sys
 import time
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import campaign
 import pytest
-from campaign import HERE, House, compare, compare_files, settled, wait_until
+from campaign import House, compare, compare_files, settled, wait_until
 from recording_daemon import Relay
-from small_disk import small_disk_at
+from small_disk import fill, small_disk_at
+from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
 
@@ -28,14 +28,6 @@ def home() -> Iterator[House]:
     with campaign.house() as made:
         made.client().close()
         yield made
-
-
-def begin(home: House, run_id: str, count: int, rate: float) -> tuple[list[str], Path]:
-    """Return a worker's command and its tally."""
-    tally = home.directory / f"tally-{run_id}"
-    tally.write_bytes(bytes(8))
-    script = str(HERE / "numbered_worker.py")
-    return [sys.executable, script, str(count), str(rate), str(tally)], tally
 
 
 def proxied(home: House, run_id: str, command: list[str], target: str) -> subprocess.Popen[bytes]:
@@ -54,10 +46,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 48 MB."""
     with small_disk_at(tmp_path / "disk", "48m") as disk:
         yield disk
-
-
-def written(tally: Path) -> int:
-    return int(struct.unpack("<Q", tally.read_bytes())[0])
 
 
 def test_a_short_campaign_of_kills_loses_nothing_and_repeats_nothing() -> None:
@@ -115,23 +103,3 @@ def test_a_full_disk_under_the_store_stalls_it_until_there_is_room(small_disk: P
             time.sleep(2)
             ballast.unlink()
             finish(home, "full", count, tally)
-
-
-def finish(home: House, run_id: str, count: int, tally: Path) -> None:
-    """Wait for a run's end and compare it."""
-    spool = next((home.directory / "spool").glob(f"{run_id}-*"))
-    wait_until("the proxy to end", lambda: not home.processes("proxy", run_id))
-    wait_until("the spool to empty", lambda: settled(spool))
-    verdict = compare(home.store, run_id, count, written(tally), whole=True)
-    compare_files(spool, count, written(tally), verdict, whole=True)
-
-
-def fill(path: Path) -> None:
-    """Fill the disk to the last byte."""
-    with path.open("wb", buffering=0) as file:
-        for size in (2**20, 4096):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                continue

@@ -6,7 +6,7 @@ import asyncio
 import io
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
@@ -34,13 +34,6 @@ _numbers = itertools.count()
 @pytest.fixture
 def run_id(worker_id: str) -> str:
     return f"tap-{worker_id}-{time.time_ns()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def worker(run_id: str) -> Iterator[PictureWorker]:
-    process = PictureWorker(run_id)
-    yield process
-    process.kill()
 
 
 def with_tap(act: Act) -> None:

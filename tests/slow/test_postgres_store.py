@@ -15,6 +15,7 @@ from made_batches import RUN, STREAM, events, steps
 from postgres_server import ESCAPED_PASSWORD, PASSWORD, PostgresServer
 
 from lanekit.errors import RunExists, StoreBusy, StoreError, StoreTooNew
+from lanekit.slow.local_daemon import _environment
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.address import PostgresAddress, parse_store
 from lanekit.slow.store.postgres import database
@@ -322,6 +323,17 @@ def test_no_command_ever_prints_a_password(
     assert PASSWORD not in said
     assert ESCAPED_PASSWORD not in said
     assert "not/to" not in said
+
+
+def test_a_daemon_that_is_started_for_a_database_is_given_what_libpq_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    monkeypatch.setenv("PGSSLROOTCERT", "/etc/lab.pem")
+    given = _environment(["--store", "postgresql://db.example/lanekit"])
+    assert given["PGPASSWORD"] == PASSWORD
+    assert given["PGSSLROOTCERT"] == "/etc/lab.pem"
+    assert not {name for name in _environment(["--store", "/a.db"]) if name.startswith("PG")}
 
 
 @pytest.mark.parametrize("secret_url", [IN_USER, IN_QUERY])

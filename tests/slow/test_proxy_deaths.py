@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy_process import RUN, MakeProxy, script, wait_until
+from daemon_process import until
+from proxy_process import RUN, MakeProxy, script
 from recording_daemon import RecordingDaemon, Relay, actions
 from steady_worker import STEADY, check_steady
 
@@ -59,7 +60,7 @@ def test_a_proxy_killed_while_it_starts_leaves_a_worker_that_is_adopted_or_none(
         if turn % 3 == 0:
             time.sleep(chance.uniform(0.2, 0.6))
         elif turn % 3 == 1:
-            wait_until((proxy.spool / "stdout.fifo").exists)
+            until((proxy.spool / "stdout.fifo").exists)
             time.sleep(chance.uniform(0.0, 0.06))
         else:  # however slow the machine, some workers have begun
             proxy.worker()
@@ -90,7 +91,7 @@ def test_a_worker_that_ends_while_no_proxy_is_there_loses_nothing(
     recorder.wait_for("steps", 200)
     proxy.kill()
     go.touch()
-    wait_until((proxy.spool / "exit.json").exists)
+    until((proxy.spool / "exit.json").exists)
     assert proxy.adopt().wait() == 5
     assert actions(recorder) == list(range(400))
     assert json.loads(recorder.rows("events")[0].payload_json) == {"status": 5}
@@ -191,7 +192,7 @@ def test_the_rest_goes_to_a_store_that_was_put_back_as_a_new_stream(
     """
     go = short_directory / "go"
     proxy = make_proxy(recorder.target).start([*script(short_directory, body), str(go)])
-    wait_until(lambda: recorder.count() == 100 and proxy.checkpoint()["next_seq"]["steps"] == 101)
+    until(lambda: recorder.count() == 100 and proxy.checkpoint()["next_seq"]["steps"] == 101)
     proxy.kill()
     del recorder.only_stream().rows["steps"][60:]
     go.touch()

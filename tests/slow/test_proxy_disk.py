@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from proxy_process import MakeProxy, resident_bytes, script, wait_until
+from daemon_process import until
+from proxy_process import MakeProxy, resident_bytes, script
 from recording_daemon import RecordingDaemon, actions
 from small_disk import small_disk_at
 from steady_worker import STEADY, check_steady
@@ -34,7 +35,7 @@ def test_memory_stays_flat_while_the_daemon_is_away(
     recorder.stop()
     before = resident_bytes(proxy.pid)
     go.touch()
-    wait_until((short_directory / "go.done").exists)
+    until((short_directory / "go.done").exists)
     spooled = sum(path.stat().st_size for path in proxy.spool.glob("journal-*"))
     assert spooled > 150_000_000
     grown = resident_bytes(proxy.pid) - before
@@ -64,7 +65,7 @@ def test_a_full_disk_makes_the_worker_wait_and_loses_nothing(
     proxy = make_proxy(recorder.target, "disk/spool")
     proxy.said = short_directory / "said"
     proxy.start([*script(short_directory, STEADY), "60000", "0"])
-    wait_until(lambda: proxy.said.exists() and "the worker waits" in proxy.complaints())
+    until(lambda: proxy.said.exists() and "the worker waits" in proxy.complaints())
     time.sleep(0.3)
     assert proxy.running()
     filler.unlink()

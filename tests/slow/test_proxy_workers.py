@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from proxy_process import RUN, MakeProxy, script, wait_until
+from daemon_process import until
+from proxy_process import RUN, MakeProxy, script
 from recording_daemon import RecordingDaemon
 
 import lanekit
@@ -119,7 +120,7 @@ def test_frames_in_steps_are_seen_on_the_fast_lane(
     proxy = make_proxy(recorder.target)
     proxy.start([*script(short_directory, body), str(go)], "--mirror-frames")
     recorder.wait_for("steps", 3)
-    wait_until(lambda: Path(f"/dev/shm/{lanekit.segment_name('frame', RUN)}").exists())
+    until(lambda: Path(f"/dev/shm/{lanekit.segment_name('frame', RUN)}").exists())
     with lanekit.FastLaneReader.attach(RUN) as reader:
         frame = reader.latest_frame()
         assert frame is not None
@@ -128,7 +129,7 @@ def test_frames_in_steps_are_seen_on_the_fast_lane(
         assert frame.metrics.rolling_return == 1.5
     Path(f"{go}4").touch()
     recorder.wait_for("steps", 6)
-    wait_until(lambda: newest_value() == 62)
+    until(lambda: newest_value() == 62)
     Path(f"{go}6").touch()
     assert proxy.wait() == 0
     assert len([step for step in recorder.rows() if step.HasField("frame")]) == 6

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,19 +28,6 @@ PNG = Recipe("png")
 @pytest.fixture
 def run_id() -> str:
     return f"far-{time.time_ns()}"
-
-
-@pytest.fixture
-def worker(run_id: str) -> Iterator[PictureWorker]:
-    process = PictureWorker(run_id)
-    yield process
-    process.kill()
-
-
-@pytest.fixture
-def client(daemon: DaemonProcess) -> Iterator[DaemonClient]:
-    with DaemonClient(daemon.target) as connected:
-        yield connected
 
 
 def frame_where(
@@ -89,8 +76,9 @@ def test_the_lane_comes_back_with_the_daemon_and_with_the_worker(
             daemon.kill()
             until(lambda: not reader.connected and bool(remote.problem))
             daemon.start()
+            # First the writer: of the one before, the reader may not have seen the last frame yet.
+            until(lambda: reader.connected)
             frame_where(reader, lambda frame: frame.width == 64)
-            assert reader.connected
             worker.kill()
             until(lambda: reader.latest_frame() is not None and not reader.connected)
             other = PictureWorker(run_id, 20, 10)

@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
-from proxy_process import wait_until
+from daemon_process import until
 from recording_daemon import RecordingDaemon, Relay, actions, step_line
 
 from lanekit.slow.endpoint import open_channel
@@ -137,7 +137,7 @@ def test_no_more_than_a_window_is_ahead_of_its_acknowledgement(
     recorder.hold_acknowledgements = True
     rig = make_rig()
     rig.write(*map(step_line, range(20_000)))
-    wait_until(lambda: recorder.batches >= window)
+    until(lambda: recorder.batches >= window)
     time.sleep(0.3)
     # The window is looked at before a read, which makes two batches of steps.
     assert recorder.batches <= window + 1
@@ -242,7 +242,7 @@ def test_a_refusal_stops_the_sending_keeps_the_spool_and_says_what_to_do(
     recorder.refuse = (code, "this is not for me")
     rig = make_rig()
     rig.write(*map(step_line, range(100)))
-    wait_until(lambda: rig.sender.refused)
+    until(lambda: rig.sender.refused)
     rig.write(*map(step_line, range(100, 200)))  # the worker goes on
     outcome = rig.close()
     assert not outcome.complete
@@ -260,7 +260,7 @@ def test_a_run_that_must_exist_and_does_not_is_a_refusal(
 ) -> None:
     recorder.refuse_registration = (grpc.StatusCode.NOT_FOUND, "no run 'r'")
     rig = make_rig(require_run=True)
-    wait_until(lambda: rig.sender.refused)
+    until(lambda: rig.sender.refused)
     assert "no run 'r'" in (rig.close().refused or "")
 
 
@@ -270,7 +270,7 @@ def test_a_wrong_token_is_retried_and_a_right_one_sent_with_each_call(
     recorder.refuse_registration = (grpc.StatusCode.UNAUTHENTICATED, "wrong token")
     rig = make_rig(token="s3cret")
     rig.write(step_line(0))
-    wait_until(lambda: rig.said)
+    until(lambda: rig.said)
     assert "wrong token" in rig.said[0]
     recorder.refuse_registration = None
     assert rig.close().complete
@@ -283,11 +283,11 @@ def test_a_daemon_that_has_less_than_it_acknowledged_is_not_filled_with_holes(
     rig = make_rig()
     rig.write(*map(step_line, range(100)))
     recorder.wait_for("steps", 100)
-    wait_until(lambda: rig.spool.checkpoint.next_seq["steps"] == 101)
+    until(lambda: rig.spool.checkpoint.next_seq["steps"] == 101)
     with recorder.lock:
         recorder.only_stream().rows["steps"].clear()
     recorder.restart()
-    wait_until(lambda: any("had acknowledged 100" in said for said in rig.said))
+    until(lambda: any("had acknowledged 100" in said for said in rig.said))
     rig.write(step_line(100))
     assert "had acknowledged 100" in (rig.close().refused or "")
     assert f"lanekit proxy --adopt {rig.spool.directory} --new-stream" in rig.said[-1]
@@ -300,12 +300,12 @@ def test_a_daemon_that_had_another_store_for_a_while_gets_everything_in_the_end(
     monkeypatch.setattr(daemon_link, "_BEHIND_INTERVAL", 0.2)
     rig = make_rig()
     rig.write(*map(step_line, range(100)))
-    wait_until(lambda: rig.spool.checkpoint.next_seq["steps"] == 101)
+    until(lambda: rig.spool.checkpoint.next_seq["steps"] == 101)
     right, wrong = recorder.streams, type(recorder.streams)(recorder.streams.default_factory)
     recorder.stop()
     recorder.streams = wrong
     recorder.start()
-    wait_until(lambda: wrong and len(recorder.only_stream().registered) >= 3)
+    until(lambda: wrong and len(recorder.only_stream().registered) >= 3)
     rig.write(*map(step_line, range(100, 200)))
     assert rig.sender.refused is None
     assert recorder.count() == 0
@@ -331,7 +331,7 @@ def test_a_connection_cut_after_any_number_of_bytes_loses_and_repeats_nothing(
                 rig.write(*map(step_line, range(sent, sent + 400)))
                 sent += 400
                 time.sleep(0.02)
-            wait_until(lambda: relay.budget is None)
+            until(lambda: relay.budget is None)
         assert rig.close().complete
         assert relay.cuts >= 10
     assert actions(recorder) == list(range(sent))
@@ -348,11 +348,11 @@ def test_commands_and_vital_signs_travel_over_the_heartbeat(
         return True
 
     rig = make_rig(on_command=take)
-    wait_until(lambda: len(taken) == 2)
+    until(lambda: len(taken) == 2)
     rig.write(b'{"broken\n', step_line(0))
     recorder.wait_for("steps", 1)
     recorder.restart()  # the new heartbeat says what is delivered, so nothing comes again
-    wait_until(lambda: recorder.heartbeats[-1].delivered_command_id == 2)
+    until(lambda: recorder.heartbeats[-1].delivered_command_id == 2)
     assert recorder.heartbeats[-1].rejected_lines == 1
     assert rig.close().rejected_lines == 1
     assert taken == [(1, "pause"), (2, "stop")]
@@ -362,7 +362,7 @@ def test_the_daemon_knows_of_every_rejected_line_before_the_sender_leaves(
     make_rig: Callable[..., Rig], recorder: RecordingDaemon
 ) -> None:
     rig = make_rig()
-    wait_until(lambda: recorder.heartbeats)
+    until(lambda: recorder.heartbeats)
     rig.write(b'{"broken\n' * 7, step_line(0))
     assert rig.close().rejected_lines == 7
     assert recorder.heartbeats[-1].rejected_lines == 7
@@ -391,7 +391,7 @@ def test_closing_ends_every_thread(make_rig: Callable[..., Rig], recorder: Recor
     rig.write(step_line(0))
     recorder.wait_for("steps", 1)
     assert rig.close().complete
-    wait_until(lambda: not of_the_sender())
+    until(lambda: not of_the_sender())
     recorder.stop()
     rig.open()
     began = time.monotonic()

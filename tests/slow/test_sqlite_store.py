@@ -7,8 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from made_batches import RUN, STREAM, steps
-from test_store import actions
+from made_batches import RUN, STREAM, actions, steps
 
 from lanekit.errors import StoreBusy, StoreError, StoreTooNew
 from lanekit.slow.batches import Batch, steps_batch

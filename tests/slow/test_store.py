@@ -13,7 +13,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_batches import RUN, STREAM, episodes, events, steps
+from made_batches import RUN, STREAM, actions, episodes, events, steps
 
 from lanekit.errors import RunExists, RunNotFound, SequenceGap
 from lanekit.slow.batches import Batch, steps_batch
@@ -22,14 +22,6 @@ from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.opening import open_to_write
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.telemetry_store import Committed, StreamCommitted, TelemetryStore
-
-
-def actions(address: StoreAddress, run_id: str = RUN) -> list[tuple[str, int, bytes | None]]:
-    """Every step's stream, number and action, in the order of commits."""
-    with RunStore.open(address) as reader:
-        found = reader.steps(run_id)
-        return list(zip(found.stream, found.seq.tolist(), found.action_json, strict=True))
-
 
 # --- exactly once --------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from submitted_runs import (
     spool_of,
     step_numbers,
     submit,
+    submit_steps,
     wait_for,
     worker_of,
 )
@@ -158,8 +159,7 @@ def test_a_program_that_does_not_exist_fails_the_run(stub: TrainerServiceStub) -
 def test_cancelling_ends_a_worker_that_listens(
     daemon: DaemonProcess, stub: TrainerServiceStub, tmp_path: Path
 ) -> None:
-    submit(stub, STEPS_UNTIL_TOLD, str(tmp_path / "stop"), run_id="r")
-    until(lambda: run_of(stub, "r").steps > 10)
+    submit_steps(stub, tmp_path / "stop")
     worker = worker_of(spool_of(daemon, "r"))
     run = stub.CancelRun(pb.CancelRunRequest(run_id="r"), timeout=60).run
     assert run.state == pb.RUN_STATE_CANCELLED

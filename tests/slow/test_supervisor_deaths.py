@@ -19,10 +19,12 @@ from submitted_runs import (
     STEPS_UNTIL_TOLD,
     MakeDaemon,
     alive,
+    check_all_arrives,
     proxy_of,
     spool_of,
     step_numbers,
     submit,
+    submit_steps,
     wait_for,
     worker_of,
 )
@@ -38,8 +40,7 @@ def test_a_killed_proxy_is_replaced_and_nothing_is_lost(
     daemon: DaemonProcess, stub: TrainerServiceStub, tmp_path: Path
 ) -> None:
     stop = tmp_path / "stop"
-    submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-    until(lambda: run_of(stub, "r").steps > 10)
+    submit_steps(stub, stop)
     spool = spool_of(daemon, "r")
     worker = worker_of(spool)
     for kills in range(1, 4):
@@ -51,11 +52,7 @@ def test_a_killed_proxy_is_replaced_and_nothing_is_lost(
         until(lambda b=before: run_of(stub, "r").steps > b + 50)
         assert worker_of(spool) == worker
         assert alive(worker)
-    stop.touch()
-    wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-    count = int(until(lambda: Path(f"{stop}.count").read_text()))
-    until(lambda: run_of(stub, "r").steps >= count)
-    assert step_numbers(stub, "r") == list(range(count))
+    check_all_arrives(stub, stop)
     assert event_names(stub, "r").count("run_started") == 1
 
 
@@ -66,18 +63,13 @@ def test_however_often_a_proxy_is_killed_it_is_replaced(
     daemon = make_daemon(patience__MAX_DELAY=0.1).start()
     stop = tmp_path / "stop"
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, stop)
         spool = spool_of(daemon, "r")
         for _ in range(8):
             proxy = proxy_of(spool)
             os.kill(proxy, signal.SIGKILL)
             until(lambda p=proxy: proxy_of(spool) != p)
-        stop.touch()
-        wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-        count = int(until(lambda: Path(f"{stop}.count").read_text()))
-        until(lambda: run_of(stub, "r").steps >= count)
-        assert step_numbers(stub, "r") == list(range(count))
+        check_all_arrives(stub, stop)
         assert "proxy_given_up" not in event_names(stub, "r")
 
 
@@ -113,8 +105,7 @@ def test_a_run_says_why_its_proxy_was_given_up(make_daemon: MakeDaemon, tmp_path
     daemon = make_daemon().start()
     stop = tmp_path / "stop"
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, stop)
     # The proxy, too, must know of it: what it thinks unsent it simply sends again.
     checkpoint = spool_of(daemon, "r") / "checkpoint.json"
     until(lambda: json.loads(checkpoint.read_bytes())["next_seq"]["steps"] > 10)
@@ -173,8 +164,7 @@ def test_the_next_daemon_finds_the_proxies_of_the_last_one(
     daemon = make_daemon().start()
     stop = tmp_path / "stop"
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, stop)
     spool = spool_of(daemon, "r")
     proxy, worker = proxy_of(spool), worker_of(spool)
     daemon.kill()
@@ -188,11 +178,7 @@ def test_the_next_daemon_finds_the_proxies_of_the_last_one(
         assert "proxy_restarted" not in event_names(stub, "r")
         os.kill(proxy, signal.SIGKILL)  # not this daemon's child, and noticed all the same
         until(lambda: "proxy_restarted" in event_names(stub, "r"))
-        stop.touch()
-        wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-        count = int(until(lambda: Path(f"{stop}.count").read_text()))
-        until(lambda: run_of(stub, "r").steps >= count)
-        assert step_numbers(stub, "r") == list(range(count))
+        check_all_arrives(stub, stop)
 
 
 @pytest.mark.once
@@ -203,8 +189,7 @@ def test_the_next_daemon_adopts_what_died_with_the_last_one(
     daemon = make_daemon().start()
     stop = tmp_path / "stop"
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, stop)
     spool = spool_of(daemon, "r")
     proxy, worker = proxy_of(spool), worker_of(spool)
     daemon.kill()
@@ -217,11 +202,7 @@ def test_the_next_daemon_adopts_what_died_with_the_last_one(
         until(lambda: run_of(stub, "r").steps > before + 50)
         assert event_names(stub, "r").count("proxy_restarted") == 1
         assert worker_of(spool) == worker
-        stop.touch()
-        wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-        count = int(until(lambda: Path(f"{stop}.count").read_text()))
-        until(lambda: run_of(stub, "r").steps >= count)
-        assert step_numbers(stub, "r") == list(range(count))
+        check_all_arrives(stub, stop)
     assert daemon.stop() == 0
     # All is finished: the daemon after that has nothing to adopt.
     daemon.start()
@@ -234,8 +215,7 @@ def test_a_worker_that_died_unseen_is_never_started_again(
 ) -> None:
     daemon = make_daemon().start()
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(tmp_path / "stop"), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, tmp_path / "stop")
     spool = spool_of(daemon, "r")
     keeper = json.loads((spool / "worker.json").read_text()).get("keeper_pid")
     victims = [proxy_of(spool), worker_of(spool), *([keeper] if keeper else [])]
@@ -258,8 +238,7 @@ def test_an_orderly_end_of_the_daemon_leaves_workers_running(
     daemon = make_daemon().start()
     stop = tmp_path / "stop"
     with daemon.connect() as stub:
-        submit(stub, STEPS_UNTIL_TOLD, str(stop), run_id="r")
-        until(lambda: run_of(stub, "r").steps > 10)
+        submit_steps(stub, stop)
     spool = spool_of(daemon, "r")
     assert daemon.stop() == 0
     assert alive(proxy_of(spool))
@@ -267,10 +246,7 @@ def test_an_orderly_end_of_the_daemon_leaves_workers_running(
     daemon.start()
     stop.touch()
     with daemon.connect() as stub:
-        wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-        count = int(until(lambda: Path(f"{stop}.count").read_text()))
-        until(lambda: run_of(stub, "r").steps >= count)
-        assert step_numbers(stub, "r") == list(range(count))
+        check_all_arrives(stub, stop)
         assert "proxy_restarted" not in event_names(stub, "r")
 
 
@@ -293,8 +269,5 @@ def test_a_proxy_that_was_started_by_hand_is_replaced_too(
         proxy.wait()
         stop.touch()
         until(lambda: "proxy_restarted" in event_names(stub, "r"))
-        run = wait_for(stub, "r", pb.RUN_STATE_COMPLETED)
-        count = int(until(lambda: Path(f"{stop}.count").read_text()))
-        until(lambda: run_of(stub, "r").steps >= count)
-        assert step_numbers(stub, "r") == list(range(count))
+        run = check_all_arrives(stub, stop)
         assert not run.command

@@ -232,13 +232,21 @@ def test_cancelling_ones_own_run_ends_nobody_elses_worker(
         host = next((worker.host for worker in run.workers if worker.host), "")
         time.sleep(0.02)
     pid = json.loads((spool / "worker.json").read_text())["pid"]
-    alice.RegisterWorker(
-        pb.RegisterWorkerRequest(
-            run_id="alice.x", stream_id="s1", host=host, spool_directory=str(spool)
+    # What anybody can write to is no word of a worker's own, whatever it says.
+    forged = shared.directory / "forged"
+    forged.mkdir()
+    forged.chmod(0o777)
+    (forged / "stream.json").write_text('{"run_id": "alice.1"}')
+    (forged / "worker.json").symlink_to(spool / "worker.json")
+    for number, named in enumerate((spool, forged, "/no/where")):
+        run_id = f"alice.{number}"
+        alice.RegisterWorker(
+            pb.RegisterWorkerRequest(
+                run_id=run_id, stream_id="s1", host=host, spool_directory=str(named)
+            )
         )
-    )
-    alice.CancelRun(pb.CancelRunRequest(run_id="alice.x", grace_seconds=0))
-    assert Path(f"/proc/{pid}").exists()
+        alice.CancelRun(pb.CancelRunRequest(run_id=run_id, grace_seconds=0))
+        assert Path(f"/proc/{pid}").exists(), named
     owner.CancelRun(pb.CancelRunRequest(run_id="victim", grace_seconds=0))
 
 

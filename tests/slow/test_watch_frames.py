@@ -6,7 +6,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -29,19 +29,6 @@ _numbers = itertools.count()
 @pytest.fixture
 def run_id(worker_id: str) -> str:
     return f"watch-{worker_id}-{time.time_ns()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def worker(run_id: str) -> Iterator[PictureWorker]:
-    process = PictureWorker(run_id)
-    yield process
-    process.kill()
-
-
-@pytest.fixture
-def client(daemon: DaemonProcess) -> Iterator[DaemonClient]:
-    with DaemonClient(daemon.target) as connected:
-        yield connected
 
 
 def next_frame(stream: FrameStream) -> WatchedFrame:

@@ -81,6 +81,34 @@ def test_a_waiting_get_is_woken_and_so_is_a_waiting_put(
     thread.join()
 
 
+def test_a_waiting_put_takes_the_room_of_one_record_while_the_others_are_kept(lane: str) -> None:
+    # Small records: their producer would rather be woken for many, and must not insist.
+    tiny = {"tokens": np.zeros(8, np.int32), "score": np.float32(0)}
+    with (
+        TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=65536) as reader,
+        TrajectoryWriter.attach(lane) as writer,
+    ):
+        while writer.put(tiny, timeout=0):
+            pass
+        held = list(reader.get_batch(writer.stats().records, timeout=60))
+        assert len(held) > 100
+        last = held[-1].number
+        for _ in range(5):
+            numbers: list[int] = []
+            thread = threading.Thread(target=lambda: numbers.append(writer.put(tiny)))  # noqa: B023
+            thread.start()
+            while not reader.stats().rings[0].waiting:
+                time.sleep(0.0001)
+            held.pop(0).release()
+            thread.join(60)
+            last += 1
+            assert numbers == [last]
+            record = reader.get(timeout=60)
+            assert record is not None
+            assert record.number == last
+            held.append(record)
+
+
 def test_records_come_to_an_event_loop(lane: str, reader: TrajectoryReader) -> None:
     async def consume() -> list[int]:
         found = []

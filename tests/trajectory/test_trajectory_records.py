@@ -315,41 +315,7 @@ def test_iteration_releases_each_record_for_the_next(lane: str) -> None:
                 put_numbered(writer, 1, range(number + 2, number + 3))
 
 
-# --- batches --------------------------------------------------------------------------------------
-
-
-def test_a_batch_of_tokens_ends_before_it_is_too_large(lane: str) -> None:
-    with TrajectoryReader.create(lane, SMALL, producers=1) as reader:
-        with TrajectoryWriter.attach(lane) as writer:
-            for length in (5, 3, 4, 20, 1, 1):
-                writer.put({"tokens": range(length), "score": length})
-            lengths = []
-            for _ in range(3):
-                with reader.get_batch(tokens=10, timeout=60) as batch:
-                    lengths.append(batch.lengths("tokens").tolist())
-            with reader.get_batch(tokens=10, timeout=0.01) as batch:
-                lengths.append(batch.lengths("tokens").tolist())
-            assert lengths == [[5, 3], [4], [20], [1, 1]]
-            assert len(reader.get_batch(1, timeout=0)) == 0
-
-
-def test_a_batch_larger_than_the_lane_ends_where_the_lane_does(lane: str) -> None:
-    with TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=4096) as reader:
-        with TrajectoryWriter.attach(lane) as writer:
-
-            def produce() -> None:
-                for n in range(40):
-                    writer.put({"tokens": [n] * 300, "score": n})
-
-            thread = threading.Thread(target=produce)
-            thread.start()
-            scores: list[int] = []
-            while len(scores) < 40:
-                with reader.get_batch(1000 if len(scores) < 38 else 1) as batch:
-                    assert len(batch) >= 1
-                    scores += [int(record["score"]) for record in batch]
-            thread.join()
-            assert scores == list(range(40))
+# --- what a record is, and is not -----------------------------------------------------------------
 
 
 def test_a_record_may_be_released_by_one_thread_while_another_looks_at_it(lane: str) -> None:
@@ -387,64 +353,36 @@ def test_a_record_comes_from_a_lane_and_from_nowhere_else() -> None:
         lanekit.TrajectoryRecord()
 
 
-def test_padding_makes_dense_arrays(lane: str) -> None:
-    schema = {"tokens": "int32[:]", "pairs": "float32[:,2]?", "score": "float32", "box": "int8[2]"}
-    with TrajectoryReader.create(lane, schema, producers=1) as reader:
-        with TrajectoryWriter.attach(lane) as writer:
-            for length in (3, 0, 2):
-                arrays: dict[str, Any] = {"tokens": range(length), "score": length, "box": [1, 2]}
-                if length:
-                    arrays["pairs"] = np.full((length, 2), length, np.float32)
-                writer.put(arrays)
-            with reader.get_batch(3, timeout=60) as batch:
-                tokens = batch.padded("tokens", pad=-100)
-                assert tokens.tolist() == [[0, 1, 2], [-100] * 3, [0, 1, -100]]
-                assert batch.mask("tokens").tolist() == [
-                    [True] * 3,
-                    [False] * 3,
-                    [True, True, False],
-                ]
-                pairs = batch.padded("pairs", length=4)
-                assert pairs.shape == (3, 4, 2)
-                assert pairs[0, :3].tolist() == [[3, 3]] * 3
-                assert not pairs[1].any()
-                assert batch.padded("score").tolist() == [3, 0, 2]
-                assert batch.padded("box").tolist() == [[1, 2]] * 3
-                out = np.empty((3, 5), np.int32)
-                assert batch.padded("tokens", length=5, out=out) is out
-                assert out[2].tolist() == [0, 1, 0, 0, 0]
-                with pytest.raises(ValueError, match="more than the length 2"):
-                    batch.padded("tokens", length=2)
-                with pytest.raises(ValueError, match="shape"):
-                    batch.padded("tokens", out=out)
-                with pytest.raises(TypeError, match="dtype"):
-                    batch.padded("tokens", length=5, out=out.astype(np.int64))
-                with pytest.raises(ValueError, match="contiguous"):
-                    batch.padded("tokens", length=5, out=np.empty((5, 3), np.int32).T)
-                with pytest.raises(TypeError, match="tensor"):
-                    batch.padded("tokens", length=5, out=[[0] * 5] * 3)
-                with pytest.raises(KeyError):
-                    batch.padded("nothing")
-            with pytest.raises(lanekit.HandleClosed):
-                batch.padded("tokens")
+@pytest.mark.parametrize("arrays", [None, "tokens", [1, 2]])
+def test_a_record_is_a_mapping(lane: str, arrays: Any) -> None:
+    with TrajectoryReader.create(lane, SMALL), TrajectoryWriter.attach(lane) as writer:
+        with pytest.raises(TypeError, match="a record is a mapping from names to arrays"):
+            writer.put(arrays)
 
 
-def test_padding_writes_into_a_tensor_of_torch(lane: str) -> None:
-    torch = pytest.importorskip("torch")
-    with TrajectoryReader.create(lane, SMALL, producers=1) as reader:
-        with TrajectoryWriter.attach(lane) as writer:
-            writer.put({"tokens": torch.tensor([1, 2], dtype=torch.int32), "score": 1.0})
-            with reader.get_batch(1, timeout=60) as batch:
-                out = torch.empty((1, 4), dtype=torch.int32)
-                batch.padded("tokens", length=4, out=out)
-                assert out.tolist() == [[1, 2, 0, 0]]
-                assert torch.from_numpy(batch.padded("tokens")).tolist() == [[1, 2]]
+@pytest.mark.parametrize(
+    ("rows", "error", "says"),
+    [
+        (1.5, TypeError, "a number of rows or a shape is wanted, not 1.5"),
+        ((), ValueError, "not of shape"),
+        (-1, ValueError, "not of shape"),
+        (2**64, ValueError, "not of shape"),
+        (2**62, lanekit.TooLarge, "more than the lane's limit"),
+    ],
+)
+def test_room_that_can_not_be_lent_is_refused(
+    lane: str, rows: Any, error: type[Exception], says: str
+) -> None:
+    with TrajectoryReader.create(lane, SMALL), TrajectoryWriter.attach(lane) as writer:
+        with pytest.raises(error, match=says):
+            writer.reserve({"tokens": rows})
+        assert writer.put({"tokens": np.zeros(1, np.int32), "score": 1.0}) == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"n": 1, "tokens": 1}, {"n": 0}, {"tokens": -1}])
-def test_a_batch_needs_one_size(lane: str, options: dict[str, int]) -> None:
-    with TrajectoryReader.create(lane, SMALL, producers=1) as reader:
-        with pytest.raises(ValueError, match="batch"):
-            reader.get_batch(**options)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="no ragged field"):
-            reader.get_batch(tokens=5, field="score")
+def test_a_schema_of_something_else_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"a field is a str such as 'int32\[:\]', not 5"):
+        TrajectorySchema.of({"tokens": 5})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="a schema's version is a whole number, not 'a'"):
+        TrajectorySchema.of(SMALL, version="a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a field's row has at most"):
+        TrajectorySchema.of({"tokens": "int32[99999999999]"})

@@ -12,7 +12,7 @@ import pytest
 from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtWidgets import QApplication, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
-from window_desk import WindowDesk, lone_desk, publish_steps
+from window_desk import WindowDesk, choose_worker, lone_desk, publish_steps
 from writers import StartWriter
 
 from lanekit.slow.local_daemon import somebody_listens
@@ -253,9 +253,8 @@ def test_a_run_is_started_from_the_form_and_watched_at_once(
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     form = window.form
     assert form is not None
-    wait(lambda: form.workers.findText("stepping", Qt.MatchFlag.MatchStartsWith) >= 0)
-    form.workers.setCurrentIndex(form.workers.findText("stepping", Qt.MatchFlag.MatchStartsWith))
-    wait(lambda: "pause" in form.options.entries and form.start.isEnabled())
+    choose_worker(form, qtbot, "stepping")
+    wait(lambda: "pause" in form.options.entries)
     for name, text in (("total_steps", "100000"), ("pause", "0.02"), ("run_id", run_id)):
         widget = form.options.entries[name].widget
         assert hasattr(widget, "clear")

@@ -11,7 +11,7 @@ import pytest
 from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QCheckBox, QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
-from window_desk import WindowDesk, window_desk
+from window_desk import WindowDesk, choose_worker, window_desk
 
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.viewer.window.background import Background
@@ -45,20 +45,10 @@ def form(desk: WindowDesk, background: Background, qtbot: QtBot) -> RunForm:
     made = RunForm(desk.access(), background)
     qtbot.addWidget(made)
     made.show()
-    choose(made, qtbot, "stepping")
+    choose_worker(made, qtbot, "stepping")
     qtbot.waitUntil(lambda: "pause" in made.options.entries)
     qtbot.waitUntil(made.start.isEnabled)
     return made
-
-
-def choose(form: RunForm, qtbot: QtBot, worker: str) -> None:
-    def is_listed() -> bool:
-        return any(form.workers.itemText(i).startswith(worker) for i in range(form.workers.count()))
-
-    qtbot.waitUntil(is_listed)
-    form.workers.setCurrentIndex(
-        next(i for i in range(form.workers.count()) if form.workers.itemText(i).startswith(worker))
-    )
 
 
 def line(form: RunForm, name: str) -> QLineEdit:

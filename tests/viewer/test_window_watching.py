@@ -23,6 +23,8 @@ from lanekit.viewer.window.background import Background
 from lanekit.viewer.window.daemon_watch import DaemonWatch
 from lanekit.viewer.window.lane_watch import live_lanes
 from lanekit.viewer.window.log_feed import LONGEST_LINE, LogFeed, event_line, new_lines, readable
+from lanekit.viewer.window.log_pane import LogPane
+from lanekit.viewer.window.run_row import RunRow
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
@@ -164,6 +166,20 @@ def test_a_log_shows_what_was_and_what_comes(desk: WindowDesk, qtbot: QtBot) -> 
     feed.join()
     assert feed.over
     assert not any("heartbeat" in line for line in lines)
+
+
+def test_a_run_whose_lane_was_seen_first_has_its_log_all_the_same(
+    desk: WindowDesk, qtbot: QtBot
+) -> None:
+    desk.daemon.start()
+    desk.submit("early", total_steps=10)
+    pane = LogPane(desk.access().connect)
+    qtbot.addWidget(pane)
+    pane.show_run(RunRow("early", "live", 0, on_daemon=False))
+    assert "no daemon knows it" in pane.about.text()
+    pane.show_run(RunRow("early", "running", 0))
+    qtbot.waitUntil(lambda: "run_started" in pane.text.toPlainText())
+    pane.close_feeds()
 
 
 def test_a_file_is_followed_line_by_line(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from daemon_process import DaemonProcess, publish_steps, until
 from PyQt6.QtCore import QCoreApplication, QEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from lanekit.slow.daemon.run_states import ended
 from lanekit.slow.daemon_client import DaemonClient
@@ -27,9 +28,10 @@ from lanekit.viewer.window import lane_watch
 from lanekit.viewer.window.daemon_access import DaemonAccess
 from lanekit.viewer.window.main_window import MainWindow
 from lanekit.viewer.window.memory import WindowMemory
+from lanekit.viewer.window.run_form import RunForm
 from lanekit.worker import find_worker
 
-__all__ = ["WindowDesk", "lone_desk", "publish_steps", "until", "window_desk"]
+__all__ = ["WindowDesk", "choose_worker", "lone_desk", "publish_steps", "until", "window_desk"]
 
 SLOW = Path(__file__).resolve().parent.parent / "slow"
 WORKERS = """\
@@ -155,3 +157,14 @@ def lone_desk(application: QApplication, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield made
     application.setStyleSheet("")
     until(lambda: before.issuperset(threading.enumerate()))
+
+
+def choose_worker(form: RunForm, qtbot: QtBot, worker: str) -> None:
+    """Choose a worker in the form, once it is listed among the installed ones."""
+
+    def place() -> int:
+        listed = (form.workers.itemText(i) for i in range(form.workers.count()))
+        return next((i for i, text in enumerate(listed) if text.startswith(worker)), -1)
+
+    qtbot.waitUntil(lambda: place() >= 0)
+    form.workers.setCurrentIndex(place())

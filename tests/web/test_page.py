@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from web_desk import Desk, MakePage, eventually
 
+from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
 from lanekit.slow.store.run_store import RunStore
 
 PIXELS = "canvas => canvas.toDataURL()"
@@ -151,6 +155,24 @@ def test_a_recorded_episode_is_looked_at_step_by_step(desk: Desk, new_page: Make
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
+def test_numbers_that_json_has_none_for_are_dashes(new_page: MakePage) -> None:
+    run_id = f"unknown-reward-{os.getpid()}"
+    image = np.full((40, 60, 3), 90, np.uint8)
+    with FastLaneWriter.create(run_id, FastLaneConfig(60, 40)) as writer:
+        writer.publish(image, metrics=FastLaneMetrics(math.nan, -math.inf, 2.5))
+        page = new_page(f"#/run/{run_id}")
+        page.wait_for_selector(STAGE)
+        shown = page.locator(".hud dd").all_inner_texts()
+        assert shown == ["–", "–", "2.5"]
+
+
+def test_an_address_that_names_nothing_says_so(new_page: MakePage) -> None:
+    for name in ("no-such-run", "%"):
+        page = new_page(f"#/run/{name}")
+        expect(page.get_by_role("heading", name=name)).to_be_visible()
+        expect(page.locator(".badge")).to_have_text("unknown")
+
+
 def test_everything_is_reached_by_keyboard_alone(desk: Desk, new_page: MakePage) -> None:
     page = new_page()
 
@@ -211,6 +233,10 @@ def test_a_narrow_screen_shows_everything_without_scrolling_sideways(
       .filter((node) => !node.closest(".scroller, .visually-hidden"))
       .map((node) => node.outerHTML.slice(0, 80))"""
     assert page.evaluate(wide) == []
+    small = """() => [...document.querySelectorAll("button, select, nav a, .filters label")]
+      .filter((node) => node.checkVisibility() && node.getBoundingClientRect().height < 44)
+      .map((node) => node.outerHTML.slice(0, 80))"""
+    assert page.evaluate(small) == [], "too small for a finger"
 
 
 def test_little_motion_is_a_slow_picture_and_no_transitions(desk: Desk, new_page: MakePage) -> None:

@@ -294,7 +294,8 @@ def test_the_command_takes_settings_and_knows_misuse(site: Site) -> None:
     assert "did you mean total_steps?" in said
     assert "did you mean set-up" in site.lanekit("worker", "check", "setup", status=1)
     assert "NAME=VALUE" in site.lanekit("worker", "check", "set-up", "--set", "x", status=2)
-    assert "more than 0" in site.lanekit("worker", "check", "set-up", "--timeout", "0", status=2)
+    said = site.lanekit("worker", "check", "set-up", "--timeout", "0", status=2)
+    assert "--timeout: must be a positive number, got '0'" in said
 
 
 def test_a_setting_changes_the_run_that_is_checked(subject: Callable[..., Subject]) -> None:

@@ -55,8 +55,8 @@ def main() -> None:
     try:
         peer = importlib.import_module(f"bench.peers.steppers.{name}")
         task = Task(**options)
+        task.pin_trainer()  # before it begins: threads stay where they were made
         step = peer.begin(task)
-        task.pin_trainer()
         step()
     except Exception as error:  # whatever a framework raises: it is listed with its reason
         print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:300]}), file=answers)

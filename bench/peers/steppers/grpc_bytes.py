@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,8 +13,9 @@ import numpy as np
 from bench.peers.steppers import Step, Task
 
 PACKAGE = "grpcio"
-CALLS = "unary call of bytes over 127.0.0.1"
+CALLS = "unary call of bytes over a Unix socket"
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_ADDRESS = "unix:engine"  # in the directory that each way has for itself
 _UNARY, _STREAM = "/bench.Engine/Step", "/bench.Engine/Steps"
 
 
@@ -51,8 +51,9 @@ def _serve(task: Task, said: Any) -> None:
         "Steps": grpc.stream_stream_rpc_method_handler(engine.steps),
     }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("bench.Engine", methods)])
-    said.send(server.add_insecure_port("127.0.0.1:0"))
+    server.add_insecure_port(_ADDRESS)
     server.start()
+    said.send("listening")
     server.wait_for_termination()
 
 
@@ -61,8 +62,8 @@ def connect(task: Task) -> grpc.Channel:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     context.Process(target=_serve, args=(task, theirs), daemon=True).start()
-    os.environ.pop("http_proxy", None)
-    return grpc.insecure_channel(f"127.0.0.1:{ours.recv()}", options=OPTIONS)
+    ours.recv()
+    return grpc.insecure_channel(_ADDRESS, options=OPTIONS)
 
 
 def begin(task: Task) -> Step:

@@ -7,4 +7,4 @@ from bench.peers.steppers.grpc_bytes import begin_stream as begin
 
 __all__ = ["CALLS", "PACKAGE", "begin"]
 
-CALLS = "stream of bytes over 127.0.0.1"
+CALLS = "stream of bytes over a Unix socket"

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from lanekit.cli.endings import run_to_its_end
-from lanekit.cli.help_pages import CommandParser, overview
+from lanekit.cli.help_pages import CommandParser, overview, wrapped
 
 
 class Command(Protocol):
@@ -55,7 +55,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from lanekit import __version__
 
-        parser.exit(message=f"lanekit {__version__}\n")
+        print(f"lanekit {__version__}")  # argparse's own exit would say it as an error
+        parser.exit()
 
 
 def build_parser(names: Sequence[str] = COMMANDS) -> CommandParser:
@@ -70,8 +71,12 @@ def build_parser(names: Sequence[str] = COMMANDS) -> CommandParser:
                 for title, group in GROUPS.items()
             }
         ),
-        epilog="`lanekit COMMAND --help` tells more of one. Exit statuses: 0 fine, 1 no or an\n"
-        "error, 2 misuse, 130 Ctrl-C. The documentation has them all: docs/cli.md.",
+        epilog="\n".join(
+            wrapped(
+                "`lanekit COMMAND --help` tells more of one. Exit statuses: 0 fine, 1 no or an "
+                "error, 2 misuse, 130 Ctrl-C. The documentation has them all: docs/cli.md."
+            )
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -89,15 +94,20 @@ def build_parser(names: Sequence[str] = COMMANDS) -> CommandParser:
         sub = commands.add_parser(command.NAME, description=sentence)
         sub.add_examples(getattr(command, "EXAMPLES", ()))
         command.configure(sub)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, parser=sub)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line."""
-    if arguments is None:
-        arguments = sys.argv[1:]
+    words = sys.argv[1:] if arguments is None else arguments
+    return run_to_its_end(lambda: _run(words))
+
+
+def _run(arguments: Sequence[str]) -> int:
     # A known command needs its own module only; help and mistakes need all of them.
     asked = [name for name in arguments[:1] if name in COMMANDS]
-    args = build_parser(asked or COMMANDS).parse_args(arguments)
-    return run_to_its_end(lambda: int(args.run(args)))
+    args, unknown = build_parser(asked or COMMANDS).parse_known_args(arguments)
+    if unknown:
+        args.parser.error_of_unknown(unknown)
+    return int(args.run(args))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 NAME = "certs"
 HELP = "make certificates and a token for a daemon on the network"
+EXAMPLES = (("lanekit certs ~/lab --host gpu7.example.org", "files for a daemon there"),)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,10 @@ from lanekit.segments import check_orphan, reclaim_segment
 
 NAME = "clean"
 HELP = "remove segments of dead owners; others only if forced by name"
+EXAMPLES = (
+    ("lanekit clean --dry-run", "what would be removed"),
+    ("lanekit clean", "remove it"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

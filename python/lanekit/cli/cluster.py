@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lanekit.cli.columns import Colour, Paint, columns
+from lanekit.cli.connection import distribution_of
 from lanekit.cli.ls import printable
 from lanekit.cli.quantities import ago, json_document
 from lanekit.errors import MissingExtra
@@ -70,7 +71,10 @@ def join(address: str) -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("ray", "grpc", "google", "msgspec"):
             raise
-        raise MissingExtra(f"--cluster needs Ray ({error}): pip install 'lanekit[ray]'") from None
+        raise MissingExtra(
+            f"--cluster needs {distribution_of(error)}, which is not installed: "
+            "pip install 'lanekit[ray]'"
+        ) from None
     connect(address or None)
 
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lanekit.errors import LanekitError
+from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
 
 NAME = "completion"
 HELP = "print a script that completes commands and runs in your shell"
 EXAMPLES = (
-    ("lanekit completion bash > ~/.local/share/bash-completion/completions/lanekit", "bash"),
-    ("lanekit completion zsh > ~/.zfunc/_lanekit", "zsh; ~/.zfunc must be in fpath"),
-    ("lanekit completion fish > ~/.config/fish/completions/lanekit.fish", "fish"),
+    ("source <(lanekit completion bash)", "in ~/.bashrc"),
+    ("source <(lanekit completion zsh)", "in ~/.zshrc, below compinit"),
+    ("lanekit completion fish | source", "in ~/.config/fish/config.fish"),
 )
 
 Kind = Literal["run", "file", "none"]
@@ -36,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
     if args.shell == "runs":
-        print("\n".join(known_runs()))
+        for run_id in known_runs():
+            print(run_id)
         return 0
     from lanekit.cli import build_parser
 
@@ -50,14 +52,15 @@ def known_runs(most: int = 200) -> list[str]:
     found = [
         segment.run_id
         for segment in scan_segments()
-        if isinstance(segment, SegmentInfo) and segment.run_id.isprintable()
+        if isinstance(segment, SegmentInfo) and not segment.orphan and segment.run_id.isprintable()
     ]
     with suppress(LanekitError, ImportError):  # without the slow lane there are live ones only
         from lanekit.slow.store.run_store import RunStore
 
         with RunStore.open() as store:
             found += [record.run_id for record in store.runs()[:most]]
-    return [run_id for run_id in dict.fromkeys(found) if " " not in run_id]
+    hidden = {state_lane_of(run_id) for run_id in found}  # those carry no pictures
+    return [run_id for run_id in dict.fromkeys(found) if " " not in run_id and run_id not in hidden]
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def commands_of(parser: argparse.ArgumentParser, words: str = "") -> Iterator[De
             options.append(Option((), "", False, tuple(action.choices), "none"))
         else:
             options.append(_option(action))
-    yield Described(words, parser.description or "", tuple(options))
+    yield Described(words, " ".join((parser.description or "").split()), tuple(options))
 
 
 def _option(action: argparse.Action) -> Option:
@@ -112,7 +115,7 @@ def _option(action: argparse.Action) -> Option:
     kind: Kind = "run" if metavar == "RUN" else "file" if metavar in _FILES else "none"
     return Option(
         tuple(action.option_strings),
-        (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%"),
+        argparse.HelpFormatter("")._expand_help(action) if action.help else "",
         action.nargs != 0,
         tuple(map(str, action.choices or ())),
         kind,
@@ -179,8 +182,87 @@ complete -o default -F _lanekit lanekit
 
 
 def zsh(commands: list[Described]) -> str:
-    """Return the script for zsh, which can use that of bash."""
-    return f"#compdef lanekit\nautoload -Uz bashcompinit && bashcompinit\n{bash(commands)}"
+    """Return the script for zsh."""
+    values, words = [], []
+    for command in commands:
+        for option in command.options:
+            source = _zsh_source(option)
+            if option.flags and option.takes_value and source:
+                patterns = "|".join(shlex.quote(f"{command.words} {f}") for f in option.flags)
+                values.append(f"  ({patterns}) {source}; return ;;")
+        told = {
+            word.words.split()[-1]: word.told
+            for word in commands
+            if word.words and word.words.rpartition(" ")[0] == command.words
+        }
+        told = dict.fromkeys(command.values(), "") | told
+        flags = {flag: option.told for option in command.options for flag in option.flags}
+        line = f"options=({_zsh(flags)}) values=({_zsh(told)})"
+        more = " runs=yes" if command.wants("run") else ""
+        words.append(f"  ({shlex.quote(command.words)}) {line}{more} ;;")
+    return _ZSH.format(
+        values="\n".join(values),
+        words="\n".join(words),
+        nested="|".join(sorted({c.words.split()[0] for c in commands if " " in c.words})),
+    )
+
+
+def _zsh_source(option: Option) -> str:
+    if option.choices:
+        return f"compadd -- {shlex.join(option.choices)}"
+    return {"file": "_files", "run": "_lanekit_runs", "none": ""}[option.kind]
+
+
+def _zsh(told: dict[str, str]) -> str:
+    return " ".join(
+        shlex.quote(f"{word}:{text}" if text else word)
+        for word, text in ((w.replace(":", "\\:"), t.replace(":", "\\:")) for w, t in told.items())
+    )
+
+
+# Put into fpath it is the function itself, called for each completion; sourced it declares one.
+_ZSH = """#compdef lanekit
+# zsh completion for lanekit, printed by `lanekit completion zsh`
+_lanekit_runs() {{
+  local -a found=(${{(f)"$(lanekit completion runs 2>/dev/null)"}})
+  compadd -a found
+}}
+_lanekit() {{
+  local cur=$words[CURRENT] prev=$words[CURRENT-1] command="" runs=""
+  local -a options values
+  integer i
+  for ((i = 2; i < CURRENT; i++)); do
+    case $words[i] in
+    (--) _files; return ;;
+    (-*) ;;
+    (*)
+      [[ -n $command ]] && continue
+      command=$words[i]
+      case $command in
+      ({nested}) ((i + 1 < CURRENT)) && command+=" $words[i+1]" ;;
+      esac
+      ;;
+    esac
+  done
+  case "$command $prev" in
+{values}
+  esac
+  case $command in
+{words}
+  esac
+  if [[ $cur == -* ]]; then
+    _describe -o option options
+  elif [[ -n $runs ]]; then
+    _lanekit_runs
+    (($#values)) && _describe value values
+  elif (($#values)); then
+    _describe command values
+  else
+    _files
+  fi
+}}
+if [[ $funcstack[1] == _lanekit ]]; then _lanekit "$@"; else compdef _lanekit lanekit; fi
+"""
 
 
 def fish(commands: list[Described]) -> str:
@@ -222,7 +304,7 @@ def _fish_option(option: Option) -> str:
         f" -l {flag[2:]}" if flag.startswith("--") else f" -s {flag[1:]}" for flag in option.flags
     )
     if option.takes_value:
-        text += " -r"
+        text += " -r" if option.kind == "file" else " -x"  # -x: no names of files
         if option.choices:
             text += f" -a {_fish(' '.join(option.choices))}"
         elif option.kind == "file":

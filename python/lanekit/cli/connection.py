@@ -66,5 +66,12 @@ def path_from(variable: str) -> Path | None:
 def missing_slow(error: ModuleNotFoundError) -> MissingExtra:
     """Say how to install what a command of the slow lane needs."""
     return MissingExtra(
-        f"this command needs lanekit's slow lane ({error}): pip install 'lanekit[slow]'"
+        f"this command needs lanekit's slow lane, and {distribution_of(error)} is not installed: "
+        "pip install 'lanekit[slow]'"
     )
+
+
+def distribution_of(error: ModuleNotFoundError) -> str:
+    """Return what to call a module that is missing: by the name that its package has."""
+    name = (error.name or str(error)).partition(".")[0]
+    return {"google": "protobuf", "grpc": "grpcio", "PIL": "pillow"}.get(name, name)

@@ -10,6 +10,10 @@ from lanekit.cli.connection import add_connection_arguments, connect
 
 NAME = "control"
 HELP = "ask a run's workers to pause, resume or stop; or cancel it"
+EXAMPLES = (
+    ("lanekit control my-run pause", "until: lanekit control my-run resume"),
+    ("lanekit control my-run stop", "at the end of its step"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

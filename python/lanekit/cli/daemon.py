@@ -11,6 +11,10 @@ from lanekit.cli.connection import missing_slow, path_from
 
 NAME = "daemon"
 HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
+EXAMPLES = (
+    ("lanekit daemon", "for this machine, until Ctrl-C"),
+    ("lanekit daemon --web 7071", "with a page for browsers"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

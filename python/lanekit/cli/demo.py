@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import shutil
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.demo_faces import FACES, choose_face
@@ -16,9 +20,10 @@ from lanekit.viewer.terminal.quit_signals import QuitSignals
 NAME = "demo"
 HELP = "watch an agent learn: live pictures, curves, a run to replay"
 EXAMPLES = (
-    ("lanekit demo", "a PPO learns to balance a pole; nothing else is needed"),
-    ("lanekit demo --env Acrobot-v1", "any Gymnasium environment (lanekit[rl])"),
+    ("lanekit demo", "a PPO learns to balance a pole"),
+    ("lanekit demo --env Acrobot-v1", "any Gymnasium environment"),
     ("lanekit demo --view terminal", "here, although there is a screen"),
+    ("lanekit demo --view browser", "as a page, also from elsewhere"),
 )
 
 
@@ -46,9 +51,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo; the status is 1 if the training ended before it was asked to."""
+    if args.no_record and args.view == "browser":
+        _say("the page shows recorded runs: leave --no-record out, or take --view terminal")
+        return 2
     check_environment(args.env)
     face, remarks = choose_face(args.view)
-    with QuitSignals() as signals, start_run(args) as training:
+    _say("starting ...")  # a daemon and a training take seconds where they were never started
+    with QuitSignals() as signals, start_run(args, face.patience) as training:
         for remark in [*training.remarks, *remarks]:
             _say(remark)
         _say(_introduction(args, training, face.name))
@@ -84,10 +93,15 @@ def _summary(args: argparse.Namespace, training: DemoRun) -> str:
 
 def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
     ideas = []
+    activate = Path(sys.prefix, "bin", "activate")
+    if shutil.which("lanekit") is None and activate.exists():  # as after `make demo`
+        shown = os.path.relpath(activate) if activate.is_relative_to(Path.cwd()) else activate
+        ideas.append((f"source {shlex.quote(str(shown))}", "so that this shell finds lanekit"))
     if training.recorded_in:
         ideas += [
             (f"lanekit replay {training.run_id}", "the same pictures again; it says how to watch"),
             (f"lanekit show {training.run_id}", "its numbers; `lanekit runs` lists all runs"),
+            ("lanekit web --open", "all runs in a browser"),
             ("lanekit run --worker demo", "train at full speed, with progress and a result"),
         ]
     else:

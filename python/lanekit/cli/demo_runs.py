@@ -22,8 +22,9 @@ from lanekit import (
     segment_name,
 )
 from lanekit.cli.connection import connect
+from lanekit.cli.progress_bar import Reading
 from lanekit.cli.quantities import number
-from lanekit.errors import RunExists, TelemetryError
+from lanekit.errors import DaemonUnavailable, RunExists, TelemetryError
 
 if TYPE_CHECKING:
     from lanekit.cli.followed_run import FollowedRun
@@ -78,6 +79,14 @@ class DemoRun(ABC):
         """Return how a window reaches the daemon; None if there is none."""
         return None
 
+    def web_address(self) -> str | None:
+        """Have the daemon serve the browser's page, and return where this run is on it."""
+        return None
+
+    def progress(self) -> Reading:
+        """Return how far it is."""
+        return Reading()
+
     def __enter__(self) -> Self:
         return self
 
@@ -89,16 +98,16 @@ class DemoRun(ABC):
             reclaim_segment(segment_name("frame", self.run_id))
 
 
-def start_run(args: argparse.Namespace) -> DemoRun:
+def start_run(args: argparse.Namespace, patience: float) -> DemoRun:
     """Start the training, recorded if that is possible and wanted."""
     if args.no_record:
-        return PlainRun(args)
+        return PlainRun(args, patience)
     try:
-        return RecordedRun(args)
+        return RecordedRun(args, patience)
     except RunExists:
         raise
     except TelemetryError as reason:
-        plain = PlainRun(args)
+        plain = PlainRun(args, patience)
         plain.remarks.insert(0, f"nothing is recorded: {reason}")
         return plain
 
@@ -110,7 +119,6 @@ def _configuration(args: argparse.Namespace, run_id: str, **more: Any) -> dict[s
         "seed": args.seed,
         "total_steps": 0,
         "update_seconds": UPDATE_SECONDS,
-        "wait_for_viewer": 5.0,
         "parent": os.getpid(),
         **more,
     }
@@ -119,7 +127,7 @@ def _configuration(args: argparse.Namespace, run_id: str, **more: Any) -> dict[s
 class PlainRun(DemoRun):
     """A process of our own: pictures and numbers are live, and gone afterwards."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, patience: float) -> None:
         super().__init__(args.run_id or RUN_ID)
         if args.run_id is None:
             self._avoid_others()
@@ -128,7 +136,9 @@ class PlainRun(DemoRun):
             [sys.executable, "-m", _MODULE],
             env={
                 **_worker_environment(dict(os.environ)),
-                "LANEKIT_CONFIG_JSON": json.dumps(_configuration(args, self.run_id)),
+                "LANEKIT_CONFIG_JSON": json.dumps(
+                    _configuration(args, self.run_id, wait_for_viewer=patience)
+                ),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -179,7 +189,7 @@ class PlainRun(DemoRun):
 class RecordedRun(DemoRun):
     """A run of the daemon's, started with the demo if none was there, and stopped with it then."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, patience: float) -> None:
         where = argparse.Namespace(
             daemon=None, token_file=None, tls_ca=None, insecure_loopback=False
         )
@@ -199,17 +209,20 @@ class RecordedRun(DemoRun):
                 f"started a daemon, process {self._own_daemon.pid}; it stops with the demo"
             )
         self._next_look = 0.0
+        self._reading = Reading()
         try:
-            self._followed = self._submit(args)
+            self._followed = self._submit(args, patience)
         except BaseException:
             self._stop_own_daemon()
             raise
 
-    def _submit(self, args: argparse.Namespace) -> FollowedRun:
+    def _submit(self, args: argparse.Namespace, patience: float) -> FollowedRun:
         from lanekit.cli.followed_run import FollowedRun
         from lanekit.worker.submission import environment_to_send
 
-        config = _configuration(args, self.run_id, record_megabytes=RECORD_MEGABYTES)
+        config = _configuration(
+            args, self.run_id, wait_for_viewer=patience, record_megabytes=RECORD_MEGABYTES
+        )
         submitted = self._client.submit_run(
             [sys.executable, "-m", _MODULE],
             run_id=self.run_id,
@@ -228,10 +241,24 @@ class RecordedRun(DemoRun):
         target = self._client.target
         return DaemonAccess(lambda: DaemonClient(str(target)), target)
 
+    def web_address(self) -> str | None:
+        """Have the daemon serve the page at the usual port, or at any if that is taken."""
+        from lanekit.cli.web import USUAL_PORT, address_of
+
+        try:
+            page = self._client.open_web(USUAL_PORT)
+        except DaemonUnavailable:
+            page = self._client.open_web(0)
+        return address_of(page, run_id=self.run_id)
+
+    def progress(self) -> Reading:
+        """Return what the last look has shown."""
+        return self._reading
+
     def alive(self) -> bool:
         """Whether the daemon says that the run goes on; asked twice a second."""
         if time.monotonic() >= self._next_look:
-            self._followed.look()
+            self._reading = self._followed.look()
             self._next_look = time.monotonic() + _LOOK_EVERY
         return not self._followed.record.state.is_over
 

@@ -169,8 +169,9 @@ def check_cores() -> Finding:
 def check_extras() -> Finding:
     """Optional parts, as the installed package declares them."""
     missing = missing_of_extras(requires("lanekit") or [])
-    present = [extra for extra, names in missing.items() if not names]
-    absent = [extra for extra, names in missing.items() if names]
+    offered = {extra: names for extra, names in missing.items() if not _DEVELOPERS.match(extra)}
+    present = [extra for extra, names in offered.items() if not names]
+    absent = [extra for extra, names in offered.items() if names]
     found = f"installed: {', '.join(present) or 'none'}"
     if not absent:
         return Finding("extras", "ok", found)
@@ -178,23 +179,37 @@ def check_extras() -> Finding:
         "extras",
         "note",
         f"{found}; not installed: {', '.join(absent)}",
-        f"what you need of them: pip install 'lanekit[{','.join(absent)}]'",
+        f"what you need of them, such as: pip install 'lanekit[{absent[0]}]'",
     )
+
+
+# What only work on lanekit itself takes.
+_DEVELOPERS = re.compile(r"(bench|test)(-|$)|(docs|lint|protocol)$")
 
 
 def missing_of_extras(requirements: list[str]) -> dict[str, list[str]]:
     """Return the distributions that each extra asks for and this environment lacks."""
     missing: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
     for requirement in requirements:
         extra = re.search(r"extra == ['\"]([^'\"]+)", requirement)
-        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        name = re.match(r"([A-Za-z0-9._-]+)(?:\[(.*?)\])?", requirement)
         if extra is None or name is None:
             continue
         names = missing.setdefault(extra.group(1), [])
+        if name.group(1) == "lanekit":  # an extra that brings others
+            others.setdefault(extra.group(1), []).extend(re.split(r"\s*,\s*", name.group(2) or ""))
         # A requirement for other Pythons only does not count against this one.
-        if "python_version" not in requirement and not is_installed(name.group()):
-            names.append(name.group())
-    return missing
+        elif "python_version" not in requirement and not is_installed(name.group(1)):
+            names.append(name.group(1))
+
+    def all_of(extra: str) -> list[str]:
+        found = [*missing.get(extra, ())]
+        for other in others.get(extra, ()):
+            found += all_of(other)
+        return list(dict.fromkeys(found))
+
+    return {extra: all_of(extra) for extra in missing}
 
 
 def is_installed(distribution: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable
 
+from lanekit.cli.connection import distribution_of
 from lanekit.errors import LanekitError
 
 FINE = 0
@@ -25,30 +28,48 @@ EXTRA_OF = {
     **dict.fromkeys(("gymnasium", "pettingzoo", "pygame"), "rl"),
     **dict.fromkeys(("PyQt6", "av"), "viewer"),
     **dict.fromkeys(("pyarrow", "tensorboard", "wandb"), "export"),
+    **dict.fromkeys(("starlette", "uvicorn", "websockets"), "web"),
+    **dict.fromkeys(("cryptography", "PIL"), "remote"),
     "mujoco": "engine",
+    "psycopg": "postgres",
+    "ray": "ray",
 }
 """Which extra brings a module."""
+
+_LOOK = {
+    errno.EACCES: "`ls -ld {}` shows whose it is",
+    errno.EPERM: "`ls -ld {}` shows whose it is",
+    errno.EROFS: "name another place",
+    errno.ENOSPC: "`df -h {}` shows how full it is",
+    errno.EDQUOT: "`df -h {}` shows how full it is",
+}
+"""What to type after an error of the system's."""
 
 
 def run_to_its_end(command: Callable[[], int]) -> int:
     """Run a command and return the exit status, whatever happens in it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # as in `lanekit ls >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
-        status = command()
-        sys.stdout.flush()
-        return status
+        return command()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output (head, less) has left: not an error. Python flushes once more at
-        # exit and would complain, so let what is left go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
+        return FINE  # the reader of our output (head, less) has left: not an error
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exc()
         words, status = in_words(error)
         print(f"lanekit: {words}", file=sys.stderr)
         return status
+    finally:
+        # Python flushes once more at exit and would complain: what nobody reads goes nowhere.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def in_words(error: Exception) -> tuple[str, int]:
@@ -58,11 +79,12 @@ def in_words(error: Exception) -> tuple[str, int]:
     if isinstance(error, ModuleNotFoundError):
         extra = EXTRA_OF.get((error.name or "").partition(".")[0])
         if extra is not None:
-            needs = f"this needs {error.name}, which is not installed"
+            needs = f"this needs {distribution_of(error)}, which is not installed"
             return f"{needs}: pip install 'lanekit[{extra}]'", NO_OR_ERROR
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}", NO_OR_ERROR
+        look = _LOOK.get(error.errno or 0, "").format(shlex.quote(str(error.filename or ".")))
+        return f"{where}{error.strerror}{'; ' * bool(look)}{look}", NO_OR_ERROR
     return (
         f"this should not have happened: {type(error).__name__}: {error}\n"
         f"lanekit: {DEBUG_VARIABLE}=1 before the same command shows where; please report it, with "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import logging
 import os
 import signal
@@ -12,6 +13,10 @@ from lanekit.cli.view import non_empty, positive
 
 NAME = "engine"
 HELP = "simulate environments of a MuJoCo model for a trainer"
+EXAMPLES = (
+    ("lanekit engine --model humanoid --num-envs 1024", "for trainers"),
+    ("lanekit engine --model hopper --view", "also for `lanekit view`"),
+)
 
 _MODES = ("deterministic", "fast", "realtime", "paused")
 
@@ -22,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         type=non_empty,
-        help="an MJCF file, or one that is built in: cartpole, hopper, humanoid",
+        help="an MJCF file, or one that is built in: cartpole, halfcheetah, hopper, humanoid",
     )
     parser.add_argument("--num-envs", type=_count, default=64, help="(default: %(default)s)")
     parser.add_argument(
@@ -34,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
     parser.add_argument("--threads", type=_count, help="default: one for each core")
     parser.add_argument(
-        "--episode-steps", type=int, help="steps until an episode is cut off; 0: none"
+        "--episode-steps", type=_limit, help="steps until an episode is cut off; 0: none"
     )
     parser.add_argument(
         "--mode", choices=_MODES, default=_MODES[0], help="how time goes on (default: %(default)s)"
@@ -62,32 +67,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    # MuJoCo chooses its way to draw when it is imported. Without a screen this is the one.
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    _choose_way_to_draw()
     from lanekit.engine import Engine
     from lanekit.engine.model_file import find_model
     from lanekit.engine.pace import Mode
+    from lanekit.errors import EngineError
 
     logging.basicConfig(format="lanekit engine: %(message)s")
     name = args.name or os.environ.get("LUCKY_SHM_NAME") or find_model(args.model).stem
-    engine = Engine(
-        name,
-        args.model,
-        args.num_envs,
-        task=args.task,
-        seed=args.seed,
-        threads=args.threads,
-        episode_steps=args.episode_steps,
-        image=args.image,
-        pipelined=args.pipelined,
-        mode=Mode(args.mode),
-        view=None if args.view is None else args.view or name,
-        view_size=args.view_size,
-        view_camera=args.view_camera,
-        view_fps=args.view_fps,
-        quality="fine" if args.fine else "plain",
-    )
+    try:
+        engine = Engine(
+            name,
+            args.model,
+            args.num_envs,
+            task=args.task,
+            seed=args.seed,
+            threads=args.threads,
+            episode_steps=args.episode_steps,
+            image=args.image,
+            pipelined=args.pipelined,
+            mode=Mode(args.mode),
+            view=None if args.view is None else args.view or name,
+            view_size=args.view_size,
+            view_camera=args.view_camera,
+            view_fps=args.view_fps,
+            quality="fine" if args.fine else "plain",
+        )
+    except (ValueError, MemoryError) as error:  # all of it was said on the command line
+        raise EngineError(str(error) or f"no memory for {args.num_envs} environments") from error
     with engine:
 
         def stop(*_: Any) -> None:
@@ -106,10 +113,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _choose_way_to_draw() -> None:
+    """Choose for MuJoCo, which does so when it is imported: EGL, where there is no screen."""
+    if os.environ.get("DISPLAY") and "MUJOCO_GL" not in os.environ:
+        return
+    # Told to use what is not there, MuJoCo can not even be imported; most engines never draw.
+    if os.environ.setdefault("MUJOCO_GL", "egl") == "egl" and not _can_load("libEGL.so.1"):
+        os.environ["MUJOCO_GL"] = "disabled"
+
+
+def _can_load(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
 def _count(text: str) -> int:
-    value = int(text.replace("_", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return _at_least(1, text)
+
+
+def _limit(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        value = int(text.replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
     return value
 
 

@@ -13,6 +13,10 @@ from lanekit.cli.store_argument import add_store_argument, find_run, open_store
 
 NAME = "export"
 HELP = "write a run as parquet, csv, jsonl, tensorboard or wandb-offline"
+EXAMPLES = (
+    ("lanekit export my-run --to csv", "into ./my-run-csv"),
+    ("lanekit export my-run --to parquet --frames", "with the pictures"),
+)
 
 FORMATS = ("parquet", "csv", "jsonl", "tensorboard", "wandb-offline")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from lanekit.cli.connection import add_connection_arguments, connect, missing_slow
 from lanekit.cli.view import non_empty, positive
@@ -13,6 +12,10 @@ from lanekit.viewer.qt_platform import obstacle_to_windows
 
 NAME = "gui"
 HELP = "open the main window: all runs, live pictures, numbers, control"
+EXAMPLES = (
+    ("lanekit gui", "all runs"),
+    ("lanekit gui my-run", "with this run in front"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
     parser.add_argument(
         "--store",
-        type=Path,
-        metavar="FILE",
+        metavar="PATH|URL",
         help="the daemon's store, which replays are read from (default: the usual one)",
     )
     parser.add_argument("--seconds", type=positive, help="close the window after this long")

@@ -5,30 +5,53 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 EXAMPLES = (
     ("lanekit demo", "watch an agent learn"),
-    ("lanekit run --worker sb3 --env CartPole-v1", "train, with a progress bar"),
+    ("lanekit run --worker demo", "train, with a progress bar"),
     ("lanekit view", "watch the run that is live"),
-    ("lanekit doctor", "what works here, and what to do about the rest"),
+    ("lanekit doctor", "what works here, and what does not"),
 )
 
 
 def overview(groups: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     """Return the text of `lanekit --help`: all commands by group, and where to begin."""
-    lines = ["Move data between the processes of an RL run, and watch it."]
+    lines = wrapped("Move data between the processes of an RL run, and watch it.")
     for title, commands in groups.items():
-        lines += ["", f"{title}:", *(f"  {name:<12}{told}" for name, told in commands)]
+        lines += ["", f"{title}:"]
+        for name, told in commands:
+            lines += wrapped(told, f"  {name:<12}", " " * 14)
     return "\n".join([*lines, "", *_examples(EXAMPLES)])
 
 
 def _examples(examples: Iterable[tuple[str, str]]) -> list[str]:
+    """Return examples with what they do: beside them where there is room, else above."""
     pairs = list(examples)
     width = max(len(command) for command, _ in pairs) + 2
-    return ["examples:", *(f"  {command:<{width}}# {why}" for command, why in pairs)]
+    room = _columns()
+    if all(2 + width + 2 + len(why) <= room for _, why in pairs):
+        return ["examples:", *(f"  {command:<{width}}# {why}" for command, why in pairs)]
+    lines = ["examples:"]
+    for command, why in pairs:
+        # Never broken: a command that is copied must be whole.
+        lines += [*wrapped(why, "  # ", "  # "), f"  {command}"]
+    return lines
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    """Break a text into lines that fit the terminal."""
+    return textwrap.wrap(text, _columns(), initial_indent=first, subsequent_indent=others)
+
+
+def _columns() -> int:
+    """Return how long a line may be: a full one would wrap on some terminals."""
+    return max(20, shutil.get_terminal_size().columns - 1)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -38,7 +61,16 @@ class CommandParser(argparse.ArgumentParser):
         """Show these below the options."""
         if examples:
             self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.description = "\n".join(wrapped(self.description or ""))
             self.epilog = "\n".join(_examples(examples))
+
+    def error_of_unknown(self, words: Sequence[str]) -> NoReturn:
+        """Complain about arguments that nothing takes, and name a near option."""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        first = words[0].partition("=")[0]
+        near = difflib.get_close_matches(first, known, n=1) if first.startswith("-") else []
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        self.error(f"unrecognized arguments: {shlex.join(words)}{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is; the status is 2."""

@@ -10,6 +10,7 @@ from lanekit.errors import TelemetryError
 
 NAME = "proxy"
 HELP = "run a worker (or read stdin) and publish the telemetry it prints"
+EXAMPLES = (("lanekit proxy --run first -- python train.py", "without the daemon's care"),)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 NAME = "replay"
 HELP = "publish a recorded run's frames and numbers on the fast lane"
+EXAMPLES = (
+    ("lanekit replay my-run", "then: lanekit view my-run-replay"),
+    ("lanekit replay my-run --episode 3 --loop", "one episode, again and again"),
+)
 
 _KEYS = "space pause · ←/→ 5 s · ,/. one frame · -/+ speed · q quit"
 _TICK = 0.1

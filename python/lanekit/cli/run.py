@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "train with an installed worker: submit, follow, stop with Ctrl-C"
+EXAMPLES = (
+    ("lanekit run --worker demo", "the demo, at full speed"),
+    ("lanekit run --worker sb3 --env Acrobot-v1", "with Stable-Baselines3"),
+    ("lanekit run --worker demo --detach", "leave it to the daemon"),
+)
 
 FORCE_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a run that was interrupted twice."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 NAME = "runs"
 HELP = "list recorded runs: state, age, time, steps, episodes, return"
+EXAMPLES = (
+    ("lanekit runs", "the newest first"),
+    ("lanekit runs --json", "for programs"),
+)
 
 RECENT_EPISODES = 10
 """Episodes whose mean return a listing shows."""

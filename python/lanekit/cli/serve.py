@@ -15,6 +15,10 @@ from typing import Any
 
 NAME = "serve"
 HELP = "run environments for a trainer in another process"
+EXAMPLES = (
+    ("lanekit serve CartPole-v1 --num-envs 8", "for a LaneVectorEnv"),
+    ("lanekit serve CartPole-v1 --num-envs 8 --workers 4", "in 4 processes"),
+)
 
 _MODES = {"next-step": "NextStep", "same-step": "SameStep", "disabled": "Disabled"}
 

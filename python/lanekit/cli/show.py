@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 NAME = "show"
 HELP = "show a run: state, counts, agents' returns, its log, its workers"
+EXAMPLES = (
+    ("lanekit show my-run", "what became of it"),
+    ("lanekit show my-run --json", "for programs"),
+)
 
 RECENT = 1000
 """Episodes of an agent that are looked at."""

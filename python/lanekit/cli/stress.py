@@ -32,6 +32,10 @@ from lanekit.viewer.terminal.quit_signals import QuitSignals
 
 NAME = "stress"
 HELP = "check memory ordering here: self-checking frames, pinned cores"
+EXAMPLES = (
+    ("lanekit stress", "20 seconds on all pairs of cores"),
+    ("lanekit stress --minutes 10 --json", "longer, for programs"),
+)
 
 DEFAULT_SECONDS = 20.0
 

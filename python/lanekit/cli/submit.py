@@ -11,6 +11,7 @@ from lanekit.cli.connection import add_connection_arguments, connect
 
 NAME = "submit"
 HELP = "start a worker under the daemon's care; its prints are telemetry"
+EXAMPLES = (("lanekit submit --run first -- python train.py", "a program of yours"),)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,10 @@ def run(args: argparse.Namespace) -> int:
     """Submit the run and print its id; the status is 2 for a misuse."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        print("lanekit submit: name the command to run, after --", file=sys.stderr)
+        print(
+            "lanekit submit: name the command to run, after --: lanekit submit -- python train.py",
+            file=sys.stderr,
+        )
         return 2
     config = b""
     if args.config is not None:
@@ -69,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
             worker_id=args.worker,
             mirror_frames=args.mirror_frames,
         )
-    print(submitted.run_id)
+    print(submitted.run_id, flush=True)
+    if sys.stderr.isatty():
+        print(f"  started; how it is: lanekit show {submitted.run_id}", file=sys.stderr)
     return 0
 
 

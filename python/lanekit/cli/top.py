@@ -15,6 +15,7 @@ from lanekit.cli.quantities import json_document
 
 NAME = "top"
 HELP = "watch all lanes: rate, MB/s, depth, peers, stalls"
+EXAMPLES = (("lanekit top --once", "one table"),)
 
 _HEADS = ("RUN", "KIND", "RATE", "MB/S", "DEPTH", "PEERS", "STALLS", "TOTAL", "OWNER", "AGE")
 _RIGHT = (2, 3, 4, 5, 6, 7)

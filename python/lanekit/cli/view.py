@@ -17,6 +17,11 @@ from lanekit.viewer.terminal.watching import watch
 
 NAME = "view"
 HELP = "show a run in a window, in this terminal, or as a picture"
+EXAMPLES = (
+    ("lanekit view", "the only run that is live"),
+    ("lanekit view my-run --terminal", "here, not in a window"),
+    ("lanekit view my-run --snapshot now.png", "one picture"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +112,9 @@ def show(run_id: str, args: argparse.Namespace) -> int:
                 eval_directory=args.eval,
             )
         complain(f"no window: {obstacle}; showing the run in the terminal")
-    status = watch(run_id, fps=args.fps, seconds=args.seconds)
+    # Somebody at a terminal may be about to start the run in another; a script is told soon.
+    patience = 60.0 if sys.stdout.isatty() else 10.0
+    status = watch(run_id, fps=args.fps, seconds=args.seconds, wait_for_writer=patience)
     if status:
         say_nothing_publishes(run_id)
     return status

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
 
-from lanekit.cli.connection import add_connection_arguments, connect, missing_slow
+from lanekit.cli.connection import add_connection_arguments, connect, distribution_of
+from lanekit.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from lanekit.slow.proto.telemetry_pb2 import OpenWebResponse
 
 NAME = "web"
-HELP = "show all runs in a browser: live pictures, curves, replay, control"
+HELP = "show all runs in a browser: pictures, curves, replay, control"
+EXAMPLES = (
+    ("lanekit web --open", "all runs, in this machine's browser"),
+    ("lanekit web", "prints the address only"),
+)
 USUAL_PORT = 7071
 
 REDIRECT = """<!doctype html>
@@ -39,20 +50,21 @@ def run(args: argparse.Namespace) -> int:
     """Have a daemon serve the page, start one if none runs, and say where the page is."""
     try:
         from lanekit.slow.endpoint import read_token, state_directory
-        from lanekit.slow.local_daemon import start_if_absent
-    except ModuleNotFoundError as error:
-        raise missing_slow(error) from None
+        from lanekit.slow.local_daemon import somebody_listens, start_if_absent
+    except ModuleNotFoundError:
+        raise MissingExtra(missing_for_page() or "lanekit[web] is not installed") from None
     with connect(args) as daemon:
         if args.daemon is None and daemon.target.is_unix:
+            missing = missing_for_page()
+            if missing is not None and not somebody_listens(daemon.target.path):
+                raise MissingExtra(missing)  # before a daemon is started that could not serve it
             started = start_if_absent(daemon.target.path, args.token_file)
             if started is not None:
                 print(f"started a daemon (pid {started.pid})", file=sys.stderr)
         page = daemon.open_web(args.port)
         is_here = daemon.target.is_loopback
-    token = page.token or (read_token(args.token_file) if args.token_file else "")
-    address = f"{page.address}#token={token}" if token else page.address
-    # After the #, the token is sent nowhere: the page reads it and logs in.
-    print(address)
+    address = address_of(page, read_token(args.token_file) if args.token_file else "")
+    print(address, flush=True)
     if not is_here:
         port = page.address.rstrip("/").rpartition(":")[2]
         print(
@@ -63,6 +75,29 @@ def run(args: argparse.Namespace) -> int:
     elif args.open:
         open_browser(address, state_directory())
     return 0
+
+
+def missing_for_page() -> str | None:
+    """Say what a daemon of this environment lacks to serve the page; None: nothing."""
+    for module in ("grpc", "google.protobuf", "starlette", "uvicorn", "websockets", "PIL"):
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:  # the package that it would be in
+            found = None
+        if found is None:
+            name = distribution_of(ModuleNotFoundError(name=module))
+            return f"the page needs {name}, which is not installed: pip install 'lanekit[web]'"
+    return None
+
+
+def address_of(page: OpenWebResponse, token: str = "", run_id: str = "") -> str:
+    """Return an address that logs in by itself, and opens on a run if one is named."""
+    # After the #, nothing is sent to anybody: the page reads it.
+    token = page.token or token
+    if not token:
+        return f"{page.address}#/run/{quote(run_id, safe='')}" if run_id else page.address
+    told = {"token": token, "run": run_id} if run_id else {"token": token}
+    return f"{page.address}#{urlencode(told)}"
 
 
 def open_browser(address: str, directory: Path) -> None:

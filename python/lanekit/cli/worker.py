@@ -19,6 +19,10 @@ from lanekit.worker.scaffold import write_package
 
 NAME = "worker"
 HELP = "write the package of a new worker, or check an installed one"
+EXAMPLES = (
+    ("lanekit worker new my-walker", "a package that trains on the first try"),
+    ("lanekit worker check my-walker", "whether launchers can rely on it"),
+)
 
 _WIDEST = 300
 _MARKS = {"ok": ("ok", Colour.GREEN), "failed": ("FAILED", Colour.RED)}

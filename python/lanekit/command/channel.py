@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Literal, Protocol
+from typing import Protocol
 
 from lanekit import errors
-from lanekit._core import CData, check, ffi, lib, seconds_to_ns
-
-WaitStrategy = Literal["hybrid", "spin", "block"]
-
-_STRATEGIES: dict[str, int] = {
-    "hybrid": lib.LK_WAIT_HYBRID,
-    "spin": lib.LK_WAIT_SPIN,
-    "block": lib.LK_WAIT_BLOCK,
-}
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
+from lanekit._core import (
+    SLICE_NS,
+    STRATEGIES,
+    CData,
+    WaitStrategy,
+    check,
+    ffi,
+    lib,
+    seconds_to_ns,
+)
 
 
 class Channel(Protocol):
@@ -58,12 +57,12 @@ class RingChannel:
         self, handle: CData, what: str, owner: object, strategy: WaitStrategy = "hybrid"
     ) -> None:
         """Use the core's channel `handle` as long as `owner`, whose it is, can be kept alive."""
-        if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy is one of {', '.join(_STRATEGIES)}, not {strategy!r}")
+        if strategy not in STRATEGIES:
+            raise ValueError(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}")
         self._handle = handle
         self._what = what
         self._owner = owner
-        self._strategy = _STRATEGIES[strategy]
+        self._strategy = STRATEGIES[strategy]
         self._max_size: int = lib.lk_cmd_limit(handle)
         self._room = min(4096, self._max_size)
         self._buffer = ffi.new("uint8_t[]", self._room)
@@ -131,7 +130,7 @@ class _Wait:
     def slice(self) -> int:
         """Nanoseconds to wait next; notes whether they are the last."""
         if self._end is None:
-            return _SLICE_NS
+            return SLICE_NS
         left = max(0, self._end - time.monotonic_ns())
-        self.over = left <= _SLICE_NS
-        return min(left, _SLICE_NS)
+        self.over = left <= SLICE_NS
+        return min(left, SLICE_NS)

@@ -57,6 +57,7 @@ class _Stream:
         rate = getattr(request.payload, "target_fps", 0)
         self.interval = 1.0 / rate if rate else 0.0
         self.due = 0.0
+        self.look_again = 0.0  # it was due, and there was nothing new yet
 
     @property
     def eager(self) -> bool:
@@ -207,7 +208,7 @@ class CommandServer:
             if stream.waiting is not None:
                 until = min(until, now + _SOON)
             elif stream.eager:
-                until = min(until, stream.due)
+                until = min(until, max(stream.due, stream.look_again))
         return max(0.0, until - now)
 
     def _receive(self, timeout: float) -> bool:
@@ -325,14 +326,14 @@ class CommandServer:
             if stream.waiting is not None:
                 self._offer(stream, stream.waiting)
             elif stream.eager:
-                if time.monotonic() >= stream.due:
+                if time.monotonic() >= max(stream.due, stream.look_again):
                     self._advance(stream)
             elif stream.items is not None and not stream.lossless and not eager_only:
                 self._advance(stream)
 
     def _advance(self, stream: _Stream) -> None:
         assert stream.items is not None
-        stream.schedule(time.monotonic())
+        now = time.monotonic()
         try:
             item: Any = next(stream.items, _END)
             if item is not _END and item is not None:
@@ -348,9 +349,10 @@ class CommandServer:
             self._drop(stream)
             self._reply(_end_of(stream))
         elif item is not None:
+            stream.schedule(now)
             self._offer(stream, item)
         else:
-            stream.due = max(stream.due, time.monotonic() + _SOON)
+            stream.look_again = time.monotonic() + _SOON
 
     def _offer(self, stream: _Stream, item: Message) -> None:
         if self._send_item(stream, item):

@@ -120,6 +120,7 @@ class Runtime(WorkerRuntime[Config]):
                     update_due = now + config.update_seconds
                     enough = len(judged) == JUDGED_EPISODES
                     solved = solved or (enough and sum(judged) / len(judged) >= solved_at)
+        self.progress(learner.steps, mean_return=learner.mean_return, updates=learner.updates)
         return {
             "steps": learner.steps,
             "episodes": learner.episodes,

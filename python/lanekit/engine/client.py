@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from lanekit._core import WaitStrategy
 from lanekit.command import (
     Agent,
     Camera,
@@ -24,7 +25,6 @@ from lanekit.command import messages as m
 from lanekit.engine.contract import SimulationContract
 from lanekit.engine.contract_message import message_of
 from lanekit.step import StepClient, StepLaneConfig, StepResult
-from lanekit.step.lane_end import WaitStrategy
 
 Array = npt.NDArray[Any]
 _SEED_RANGE = 2**64

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanekit.errors import EngineError
+
 Ids = npt.NDArray[np.intp]
 Numbers = npt.NDArray[np.float64]
 
@@ -54,6 +56,13 @@ class Dice:
         radius = np.sqrt(-2.0 * np.log1p(-pairs[:, :count]))
         spread: Numbers = radius * np.cos(2 * np.pi * pairs[:, count:])
         return spread
+
+
+def seeds_from(first: int, count: int) -> npt.NDArray[np.uint64]:
+    """Return `count` seeds, one after the other."""
+    if first + count > 2**64:
+        raise EngineError(f"seeds end at 2**64 - 1: {first} has none for {count} environments")
+    return np.uint64(first) + np.arange(count, dtype=np.uint64)
 
 
 def _mixed(words: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

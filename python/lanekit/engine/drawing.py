@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,20 +107,21 @@ class Drawing:
         else:
             self._of_env.pop(env, None)
 
-    def shapes(self, env: int) -> Iterator[Shape]:
+    def shapes(self, env: int) -> tuple[Shape, ...]:
         """Return an environment's shapes."""
-        yield from self._of_env.get(env, ())
+        return tuple(self._of_env.get(env, ()))
 
-    def draw_into(self, scene: mujoco.MjvScene, env: int) -> int:
-        """Add an environment's shapes to a scene; returns for how many there was room."""
-        drawn = 0
-        for shape in self.shapes(env):
-            if scene.ngeom >= scene.maxgeom:
-                break
-            _place(scene.geoms[scene.ngeom], shape)
-            scene.ngeom += 1
-            drawn += 1
-        return drawn
+
+def draw_into(scene: mujoco.MjvScene, shapes: Iterable[Shape]) -> int:
+    """Add shapes to a scene; returns for how many there was room."""
+    drawn = 0
+    for shape in shapes:
+        if scene.ngeom >= scene.maxgeom:
+            break
+        _place(scene.geoms[scene.ngeom], shape)
+        scene.ngeom += 1
+        drawn += 1
+    return drawn
 
 
 def _place(geom: Any, shape: Shape) -> None:

@@ -10,11 +10,13 @@ from typing import Self
 
 import numpy as np
 
+from lanekit._core import WaitStrategy
 from lanekit.command import CommandServer
 from lanekit.engine.description import FINAL, info_rows, lane_description
 from lanekit.engine.drawing import Drawing
+from lanekit.engine.drawing_thread import DrawingThread
 from lanekit.engine.pace import Mode, Pace
-from lanekit.engine.pictures import PictureMaker, Quality
+from lanekit.engine.pictures import PictureMaker, Quality, check_size
 from lanekit.engine.services import (
     AgentService,
     CameraService,
@@ -28,7 +30,6 @@ from lanekit.engine.simulation import INFOS, StepArrays, VectorSimulation, silen
 from lanekit.engine.viewport import Viewport
 from lanekit.errors import PeerLost
 from lanekit.step import StepExchange, StepLaneConfig, StepServer
-from lanekit.step.lane_end import WaitStrategy
 
 _logger = logging.getLogger(__name__)
 
@@ -79,6 +80,9 @@ class Engine:
         )
         self.drawing = Drawing()
         self.pictures = PictureMaker(simulation, self.drawing, quality)
+        self._drawing_thread = DrawingThread(self.pictures)
+        if image is not None:
+            check_size(*image)
         if view_camera:
             self.pictures.camera(name=view_camera)  # before anything is created that has to go
         config = StepLaneConfig(
@@ -105,6 +109,7 @@ class Engine:
             self.viewport = Viewport(
                 simulation,
                 self.pictures,
+                self._drawing_thread,
                 self._out,
                 run=view,
                 width=view_size[0],
@@ -112,7 +117,9 @@ class Engine:
                 camera=view_camera,
                 fps=view_fps,
             )
-            self._cameras = CameraService(simulation, self.pictures, lane.images)
+            self._cameras = CameraService(
+                simulation, self.pictures, self._drawing_thread, lane.images
+            )
             self.agent = AgentService(simulation, self._out)
             self.commands = CommandServer(lane.commands)
             for service in (
@@ -121,7 +128,7 @@ class Engine:
                 TelemetryService(simulation, self._out),
                 SceneService(simulation, self.pace),
                 self._cameras,
-                ViewportService(self.viewport),
+                ViewportService(self.viewport, self._drawing_thread),
                 DebugService(simulation, self.drawing),
             ):
                 for method, handler in service.handlers().items():
@@ -133,7 +140,6 @@ class Engine:
         self._held: StepExchange | None = None  # a step that has to wait for its time
         self._stopping = False
         self._closed = False
-        self.trainers_lost = 0
 
     # --- serving ---------------------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class Engine:
             self._closed = True
             self.viewport.close()
             self.lane.close()
-            self.pictures.close()
+            self._drawing_thread.close()
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +214,6 @@ class Engine:
         try:
             return self.lane.wait_actions(patience)
         except PeerLost as error:
-            self.trainers_lost += 1
             _logger.warning("%s", error)
             return None
 

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from lanekit.engine.drawing import Drawing
+from lanekit.engine.drawing import Drawing, Shape, draw_into
 from lanekit.engine.model_file import names_of
 from lanekit.engine.simulation import VectorSimulation
 from lanekit.errors import EngineError
@@ -45,8 +45,23 @@ class CameraSettings:
     enabled: bool = True
 
 
+@dataclass(frozen=True)
+class Sight:
+    """All that a picture is made of. Taken between two steps, it can be drawn beside the next."""
+
+    state: npt.NDArray[np.float64]
+    shapes: tuple[Shape, ...]
+    camera: CameraSettings
+    width: int
+    height: int
+
+
 class PictureMaker:
-    """Draws environments as their cameras see them. Used by one thread."""
+    """Draws environments as their cameras see them.
+
+    :meth:`look` and the cameras are for the thread that steps; :meth:`draw` and :meth:`close` for
+    the one that draws, since OpenGL's things belong to a thread. Both may be the same.
+    """
 
     def __init__(
         self, simulation: VectorSimulation, drawing: Drawing, quality: Quality = "plain"
@@ -93,7 +108,7 @@ class PictureMaker:
     def configure(self, settings: CameraSettings) -> CameraSettings:
         """Change a camera; returns how it is now."""
         self.camera(settings.id)
-        _check_size(settings.width, settings.height)
+        check_size(settings.width, settings.height)
         if not 0 < settings.field_of_view < 180:
             raise EngineError(
                 f"a field of view is between 0 and 180 degrees, not {settings.field_of_view:g}"
@@ -131,28 +146,34 @@ class PictureMaker:
 
     # --- pictures --------------------------------------------------------------------------------
 
-    def picture(
-        self, env: int, camera: CameraSettings, width: int, height: int, out: Pixels | None = None
-    ) -> Pixels:
-        """Return what a camera sees of an environment, [height, width, 3]."""
+    def look(self, env: int, camera: CameraSettings, width: int, height: int) -> Sight:
+        """Return what there is to draw: an environment as it is now."""
         if not camera.enabled:
             raise EngineError(f"camera {camera.name!r} is switched off; SetCameraConfig enables it")
-        if not 0 <= env < self._simulation.num_envs:
-            raise EngineError(
-                f"environments are numbered from 0 to {self._simulation.num_envs - 1}, not {env}"
-            )
-        _check_size(width, height)
-        renderer = self._renderer(width, height)
+        self._simulation.checked_env(env)
+        check_size(width, height)
+        state = self._simulation.batch.state[env].copy()
+        return Sight(state, self._drawing.shapes(env), camera, width, height)
+
+    def draw(self, sight: Sight, out: Pixels | None = None) -> Pixels:
+        """Return the picture, [height, width, 3]."""
+        renderer = self._renderer(sight.width, sight.height)
         model, data = self._model, self._data
-        self._simulation.batch.get_data(env, data)
+        mujoco.mj_setState(model, data, sight.state, mujoco.mjtState.mjSTATE_INTEGRATION)
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
-        renderer.update_scene(data, self._aim(camera))
-        self._drawing.draw_into(renderer.scene, env)
+        renderer.update_scene(data, self._aim(sight.camera))
+        draw_into(renderer.scene, sight.shapes)
         self.drawn += 1
         pixels: Pixels = renderer.render(out=out)
         return pixels
+
+    def picture(
+        self, env: int, camera: CameraSettings, width: int, height: int, out: Pixels | None = None
+    ) -> Pixels:
+        """Look and draw in one thread."""
+        return self.draw(self.look(env, camera, width, height), out)
 
     def _aim(self, camera: CameraSettings) -> Any:
         model, extent = self._model, float(self._model.stat.extent)
@@ -185,8 +206,8 @@ class PictureMaker:
             return mujoco.Renderer(self._model, height, width, max_geom=room)
         except Exception as error:  # whatever the platform's OpenGL raises
             raise EngineError(
-                f"no picture can be drawn off screen here: {error!r}. Start the engine with "
-                "MUJOCO_GL=egl, and install libegl1 with a driver; Mesa's needs no graphics card"
+                f"no picture can be drawn off screen here: {error!r}. Install libegl1 with a "
+                "driver (Mesa's needs no graphics card), and start the engine with MUJOCO_GL=egl"
             ) from error
 
     def close(self) -> None:
@@ -196,7 +217,8 @@ class PictureMaker:
             renderer.close()
 
 
-def _check_size(width: int, height: int) -> None:
+def check_size(width: int, height: int) -> None:
+    """Refuse pictures that are too large to draw."""
     if not (1 <= width <= LARGEST and 1 <= height <= LARGEST):
         raise EngineError(
             f"a picture has 1 to {LARGEST} pixels along each side, not {width}x{height}"

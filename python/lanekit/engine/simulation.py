@@ -26,6 +26,10 @@ Array = npt.NDArray[Any]
 INFOS = ("episode_return", "episode_length", "diverged")
 """What each environment reports beside its reward."""
 
+MOST_ENVS = 1 << 24
+"""What a step lane carries."""
+MOST_THREADS = 1024
+
 ALL = slice(None)
 _SEEDED = 2  # the lane's reset flag for those with a seed
 # The state after a step that is outside of this was not caught by MuJoCo's own check, which comes
@@ -84,10 +88,10 @@ class VectorSimulation:
         episode_steps: int | None = None,
     ) -> None:
         """Load a model; without `threads` there is one for each core."""
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, not {num_envs}")
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, not {threads}")
+        if not 1 <= num_envs <= MOST_ENVS:
+            raise ValueError(f"num_envs is 1 to {MOST_ENVS}, not {num_envs}")
+        if threads is not None and not 1 <= threads <= MOST_THREADS:
+            raise ValueError(f"threads is 1 to {MOST_THREADS}, not {threads}")
         if episode_steps is not None and episode_steps < 0:
             raise ValueError(f"episode_steps is 0 for no limit, or more, not {episode_steps}")
         self.path = find_model(model)

@@ -6,16 +6,20 @@ import functools
 import threading
 import time
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
+    STRATEGIES,
     CData,
     FrameReader,
+    WaitStrategy,
     address_of,
+    attach_patiently,
     check,
     fail,
     ffi,
@@ -34,21 +38,12 @@ from lanekit.fast.frame import (
 )
 from lanekit.segments import encode_run_id, segment_name
 
-WaitStrategy = Literal["hybrid", "spin", "block"]
-
 _NULL = ffi.NULL
 _UINT8 = np.dtype(np.uint8)
 _NEWEST: int = lib.LK_FRAME_NEWEST
 _FRESH: int = lib.LK_FRAME_FRESH
 _MOVED: int = lib.LK_E_MOVED
 _peek = lib.lk_frame_peek
-_STRATEGIES: dict[str, int] = {
-    "hybrid": lib.LK_WAIT_HYBRID,
-    "spin": lib.LK_WAIT_SPIN,
-    "block": lib.LK_WAIT_BLOCK,
-}
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
 # A shape that no array has: nothing can be read into.
 _NO_SHAPE = (0, 0, 0)
 
@@ -69,7 +64,7 @@ class FastLaneReader(FrameReader):
     ...     frame = reader.latest_frame()
     """
 
-    # read_into(), latest_frame() and next_frame() themselves are in C, python/ext/frame_calls.c;
+    # read_into(), latest_frame() and next_frame() themselves are in C, python/ext/frame_reads.c;
     # what is not the plain case comes back from there.
 
     def __init__(self, handle: CData, run_id: str) -> None:
@@ -103,16 +98,13 @@ class FastLaneReader(FrameReader):
             raise ValueError(f"lease must be between 0 and 3600 seconds, not {lease}")
         protect_process()
         out = ffi.new("lk_frame_reader **")
-        patience = seconds_to_ns(timeout)
-        deadline = None if patience is None else time.monotonic_ns() + patience
-        while True:
-            status = lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9))
-            if status >= 0:
-                return cls(ffi.gc(out[0], lib.lk_frame_reader_free), run_id)
-            waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY)
-            if not waiting or (deadline is not None and time.monotonic_ns() >= deadline):
-                fail(status, f"run {run_id!r} (segment {segment_name('frame', run_id)})")
-            time.sleep(0.01)
+        status = attach_patiently(
+            lambda: lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9)),
+            timeout,
+            (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY),
+        )
+        check(status, f"run {run_id!r} (segment {segment_name('frame', run_id)})")
+        return cls(ffi.gc(out[0], lib.lk_frame_reader_free), run_id)
 
     @property
     def run_id(self) -> str:
@@ -169,13 +161,13 @@ class FastLaneReader(FrameReader):
         and then sleeps, having learned how long spinning pays; "spin" reacts fastest and keeps a
         core busy; "block" always sleeps.
         """
-        if strategy not in _STRATEGIES:
-            raise ValueError(f"unknown strategy {strategy!r}; known: {', '.join(_STRATEGIES)}")
-        code = _STRATEGIES[strategy]
+        if strategy not in STRATEGIES:
+            raise ValueError(f"unknown strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
+        code = STRATEGIES[strategy]
         remaining = seconds_to_ns(timeout)
         deadline = time.monotonic_ns() + (remaining or 0)
         while True:
-            step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
+            step = SLICE_NS if remaining is None else min(SLICE_NS, remaining)
             status = self._wait(step, code)
             if status > 0:
                 return True

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lanekit.errors import MissingExtra
+
 if TYPE_CHECKING:
     from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
     from lanekit.integrations.launch import maybe_wrap_env, watch_env, watch_env_fns
@@ -66,4 +68,12 @@ def __getattr__(name: str) -> Any:
     """Load what is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module 'lanekit.integrations' has no attribute {name!r}")
-    return getattr(import_module(f"lanekit.integrations.{_HOMES[name]}"), name)
+    try:
+        home = import_module(f"lanekit.integrations.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("gymnasium", "pettingzoo"):
+            raise
+        raise MissingExtra(
+            f"lanekit.integrations.{name} needs {error.name}: pip install 'lanekit[rl]'"
+        ) from error
+    return getattr(home, name)

@@ -6,6 +6,7 @@ Without them ``watch_env`` shows the first environment, and ``maybe_wrap_env`` n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,15 @@ def watch_env(
     if telemetry == "auto":
         telemetry = telemetry_of_this_run()
     return _wrap(env, run_id, slot, telemetry, wanted, options)
+
+
+def make_drawable(env_id: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
+    """Make an environment that can draw; one that refuses the render mode is made without."""
+    if "render_mode" not in arguments:
+        # If the render mode was not what it minds, it says so again without.
+        with contextlib.suppress(Exception):
+            return gymnasium.make(env_id, render_mode="rgb_array", **arguments)
+    return gymnasium.make(env_id, **arguments)
 
 
 def watch_env_fns(

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium
 
 from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES, FastLaneTelemetryWrapper
-from lanekit.integrations.launch import FASTLANE_PREFIXES, watch_env
+from lanekit.integrations.launch import FASTLANE_PREFIXES, make_drawable, watch_env
 from lanekit.integrations.showing.publisher import Publisher
 from lanekit.integrations.showing.slots import SlotClaim, claim_slot
 from lanekit.integrations.steering import Steering
@@ -81,10 +81,7 @@ def _make_watched(
             "lanekit.integrations.FastLaneVectorWrapper in a creator of your own"
         )
     os.environ.update(variables)  # Ray may have been started by somebody else
-    if isinstance(make, str):
-        env: Env = gymnasium.make(make, render_mode="rgb_array", **context)
-    else:
-        env = make(context)
+    env = make_drawable(make, **context) if isinstance(make, str) else make(context)
     # RLlib says which runner this is, but not which of its environments.
     claim = claim_slot(env)
     slot = claim.slot if isinstance(claim, SlotClaim) else claim

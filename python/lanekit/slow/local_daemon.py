@@ -29,6 +29,8 @@ _PAUSE = 0.05
 # daemon, and would reach the workers of all later ones: its CUDA_VISIBLE_DEVICES, its keys.
 _INHERITED = ("HOME", "PATH", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR")
 _INHERITED_PREFIXES = ("LC_", "LD_", "XDG_", "PYTHON")
+_DATABASE_PREFIX = "PG"
+"""What libpq reads: a password, where certificates are. Only for a store that is a database."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            env=_environment(),
+            env=_environment(options),
             cwd=state,  # not here: nobody could unmount this directory any more
             start_new_session=True,  # a Ctrl-C for its starter is none for the daemon
         )
@@ -139,9 +141,12 @@ def _wait_until_somebody_listens(socket_path: str, daemon: subprocess.Popen[byte
     return True
 
 
-def _environment() -> dict[str, str]:
+def _environment(options: Sequence[str]) -> dict[str, str]:
+    prefixes: tuple[str, ...] = _INHERITED_PREFIXES
+    if any(each.startswith(("postgresql:", "postgres:")) for each in options):
+        prefixes = (*prefixes, _DATABASE_PREFIX)
     return {
         name: value
         for name, value in os.environ.items()
-        if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+        if name in _INHERITED or name.startswith(prefixes)
     }

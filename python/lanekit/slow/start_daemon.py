@@ -8,6 +8,7 @@ object: how it was started, ``null`` if nobody knows, or an ``error``.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,18 @@ def main() -> None:
     try:
         started = start_if_absent(socket, None, options)
         if started is not None:
-            note.write_text(json.dumps({"pid": started.pid, "options": options}))
+            _write_private(note, json.dumps({"pid": started.pid, "options": options}))
         answer: dict[str, Any] = {"started": _how_started(note), "here_now": started is not None}
     except (LanekitError, OSError) as error:
         answer = {"error": str(error)}
     print(json.dumps(answer), flush=True)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write what only its owner may read: a store's URL may hold a password."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
 
 
 def _how_started(note: Path) -> Any:

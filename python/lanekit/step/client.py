@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
+    WaitStrategy,
+    attach_patiently,
     check,
     fail,
     ffi,
@@ -22,7 +25,7 @@ from lanekit._core import (
 )
 from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
+from lanekit.step.lane_end import StepLaneEnd, describe, strategy_code
 from lanekit.step.regions import Array
 
 if TYPE_CHECKING:
@@ -73,16 +76,15 @@ class StepClient(StepLaneEnd):
         name, encoded = lane_name(name)
         strategy_code(wait)  # refused before the place is taken
         what = describe(name)
-        strategy_code(wait)  # refused before there is anything to undo
         protect_process()
         out = ffi.new("lk_step_client **")
-        patience = seconds_to_ns(timeout)
-        deadline = None if patience is None else time.monotonic_ns() + patience
-        passing = (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN, lib.LK_E_PEER_LOST)
-        while (status := lib.lk_step_attach(out, encoded, len(encoded))) < 0:
-            if status not in passing or (deadline is not None and time.monotonic_ns() >= deadline):
-                _fail_to_attach(status, name)
-            time.sleep(0.01)
+        status = attach_patiently(
+            lambda: lib.lk_step_attach(out, encoded, len(encoded)),
+            timeout,
+            (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN, lib.LK_E_PEER_LOST),
+        )
+        if status < 0:
+            _fail_to_attach(status, name)
         handle = ffi.gc(out[0], lib.lk_step_client_free)
         try:
             client = cls(handle, name, _config(handle, what), wait)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from lanekit._core import CData, check, fail, ffi, lib
+from lanekit._core import STRATEGIES, CData, check, fail, ffi
 from lanekit.segments import segment_name
 from lanekit.step.config import StepLaneConfig
 from lanekit.step.exchange import StepState, state_of
@@ -14,16 +14,6 @@ from lanekit.step.regions import Array, StepRegions
 
 if TYPE_CHECKING:
     from lanekit.command import RingChannel
-
-WaitStrategy = Literal["hybrid", "spin", "block"]
-
-STRATEGIES: dict[str, int] = {
-    "hybrid": lib.LK_WAIT_HYBRID,
-    "spin": lib.LK_WAIT_SPIN,
-    "block": lib.LK_WAIT_BLOCK,
-}
-SLICE_NS = 50_000_000
-"""Waits return to Python this often, so that Ctrl-C works."""
 
 
 def strategy_code(wait: str) -> int:

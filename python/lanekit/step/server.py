@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack, overload
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
+    WaitStrategy,
     check,
     fail,
     ffi,
@@ -19,7 +21,7 @@ from lanekit._core import (
 from lanekit.segments import owner_of, segment_name, shared_memory_space
 from lanekit.step.config import StepLaneConfig, StepLaneOptions, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
-from lanekit.step.lane_end import SLICE_NS, StepLaneEnd, WaitStrategy, describe, strategy_code
+from lanekit.step.lane_end import StepLaneEnd, describe, strategy_code
 
 if TYPE_CHECKING:
     from lanekit.command import RingChannel

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from typing import NoReturn, Self
 
 from lanekit import errors
-from lanekit._core import check, fail, ffi, lib, protect_process, seconds_to_ns
+from lanekit._core import (
+    attach_patiently,
+    check,
+    fail,
+    ffi,
+    lib,
+    protect_process,
+    seconds_to_ns,
+)
 from lanekit.segments import encode_run_id, segment_name
 from lanekit.trajectory.writer import TrajectoryWriter
 
@@ -36,24 +43,23 @@ class KeptTrajectoryWriter(TrajectoryWriter):
         predecessor's end; then :class:`~lanekit.SegmentNotFound` or :class:`~lanekit.PlaceTaken`.
         """
         encoded = encode_run_id(name)
-        patience, absence_ns = seconds_to_ns(timeout), seconds_to_ns(absence)
+        absence_ns = seconds_to_ns(absence)
         protect_process()
         out = ffi.new("lk_traj_writer **")
-        deadline = None if patience is None else time.monotonic_ns() + patience
-        while True:
-            status = lib.lk_traj_attach_kept(
+        status = attach_patiently(
+            lambda: lib.lk_traj_attach_kept(
                 out,
                 encoded,
                 len(encoded),
                 lib.LK_TRAJ_ANY_RING if ring is None else ring,
                 _ABSENT if absence_ns is None else absence_ns,
-            )
-            if status >= 0:
-                return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
-            waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN)
-            if not waiting or (deadline is not None and time.monotonic_ns() >= deadline):
-                _refuse(status, name, ring)
-            time.sleep(0.01)
+            ),
+            timeout,
+            (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN),
+        )
+        if status < 0:
+            _refuse(status, name, ring)
+        return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
 
     @property
     def ring(self) -> int:

@@ -13,6 +13,8 @@ def encode_metadata(value: Any) -> bytes:
     """Return the bytes that a record carries for `value`; none for None."""
     if value is None:
         return b""
+    if type(value) is bytes:
+        return _BYTES + value
     if isinstance(value, bytes | bytearray | memoryview):
         return _BYTES + bytes(value)
     try:

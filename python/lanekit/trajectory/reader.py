@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import NoReturn, Self
 
+import numpy as np
+
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
     address_of,
     check,
@@ -19,6 +22,7 @@ from lanekit._core import (
     fail,
     ffi,
     finalize_at_exit,
+    hand_out_records,
     lib,
     protect_process,
     seconds_to_ns,
@@ -38,8 +42,6 @@ from lanekit.trajectory.statistics import (
     inspect_trajectory_lane,
 )
 
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
 # Records that one call into the core takes at most.
 _AT_ONCE = 32
 # After how many seconds of a standstill of our own making to say so.
@@ -178,8 +180,10 @@ class TrajectoryReader:
     def try_get(self) -> TrajectoryRecord | None:
         """Take the next record if there is one now."""
         taken = self._taken
-        if not taken and not self._take():
-            return None
+        if not taken:
+            taken.extend(self._take())
+            if not taken:
+                return None
         return taken.popleft()._hand_out()
 
     def get(self, timeout: float | None = None) -> TrajectoryRecord | None:
@@ -217,7 +221,10 @@ class TrajectoryReader:
         if (n is None) == (tokens is None):
             raise ValueError("a batch is either of n records or of a number of tokens")
         counted = None if tokens is None else self._counted(field)
-        limit = int(n if n is not None else tokens or 0)
+        limit = n if n is not None else tokens
+        if not isinstance(limit, int | np.integer):
+            raise TypeError(f"a batch has a whole number of records or tokens, not {limit!r}")
+        limit = int(limit)
         if limit < 1:
             raise ValueError(f"a batch has at least one record or token, not {limit}")
         taken: list[TrajectoryRecord] = []
@@ -234,7 +241,8 @@ class TrajectoryReader:
             # Taken, but in nobody's hands: the next call begins with them.
             self._taken.extendleft(reversed(taken))
             raise
-        return TrajectoryBatch(self._schema, [record._hand_out() for record in taken])
+        hand_out_records(taken)
+        return TrajectoryBatch(self._schema, taken)
 
     def __iter__(self) -> Iterator[TrajectoryRecord]:
         """Yield records as they come; each is released when the next one is asked for."""
@@ -255,11 +263,11 @@ class TrajectoryReader:
             record = self.try_get()
             if record is not None:
                 return record
-            left = _SLICE_NS if deadline is None else deadline - time.monotonic_ns()
+            left = SLICE_NS if deadline is None else deadline - time.monotonic_ns()
             if left <= 0:
                 return None
             waiting = asyncio.ensure_future(
-                asyncio.to_thread(lib.lk_traj_wait, self._handle, min(_SLICE_NS, left))
+                asyncio.to_thread(lib.lk_traj_wait, self._handle, min(SLICE_NS, left))
             )
             try:
                 status = await asyncio.shield(waiting)
@@ -322,31 +330,42 @@ class TrajectoryReader:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _take(self) -> bool:
-        """Fetch what is there now; False if nothing is."""
+    def _take(self, most: int = _AT_ONCE) -> list[TrajectoryRecord]:
+        """Fetch what is there now, up to so many; handed out they are not yet."""
         if self._keeper.late:
             self._keeper.flush()
         count = lib.lk_traj_take(
-            self._handle, _AT_ONCE, self._c_records, self._c_arrays, self._spoiled
+            self._handle, min(most, _AT_ONCE), self._c_records, self._c_arrays, self._spoiled
         )
         if count <= 0:
             if count < 0:
                 self._fail(count)
-            return False
-        self._taken.extend(
-            copy_records(
-                TrajectoryRecord, self._keeper, self._schema.places, *self._addresses, count
-            )
+            return []
+        return copy_records(
+            TrajectoryRecord, self._keeper, self._schema.places, *self._addresses, count
         )
-        return True
 
     def _fill_batch(self, taken: list[TrajectoryRecord], limit: int, counted: int | None) -> bool:
         """Move what is there into the batch; True when it is full."""
-        so_far = len(taken) if counted is None else sum(_rows(record, counted) for record in taken)
-        while so_far < limit:
-            if not self._taken and not self._take():
+        if counted is not None:
+            return self._fill_by_rows(taken, limit, counted)
+        while self._taken and len(taken) < limit:
+            taken.append(self._taken.popleft())
+        while len(taken) < limit:
+            more = self._take(limit - len(taken))
+            if not more:
                 return False
-            more = 1 if counted is None else _rows(self._taken[0], counted)
+            taken += more
+        return True
+
+    def _fill_by_rows(self, taken: list[TrajectoryRecord], limit: int, counted: int) -> bool:
+        so_far = sum(_rows(record, counted) for record in taken)
+        while so_far < limit:
+            if not self._taken:
+                self._taken.extend(self._take())
+                if not self._taken:
+                    return False
+            more = _rows(self._taken[0], counted)
             if so_far + more > limit and taken:
                 return True
             taken.append(self._taken.popleft())
@@ -370,7 +389,7 @@ class TrajectoryReader:
         begun = time.monotonic_ns()
         deadline = begun + (remaining or 0)
         while True:
-            step = _SLICE_NS if remaining is None else max(0, min(_SLICE_NS, remaining))
+            step = SLICE_NS if remaining is None else max(0, min(SLICE_NS, remaining))
             status = lib.lk_traj_wait(self._handle, step)
             if status > 0:
                 return True

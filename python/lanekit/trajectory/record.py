@@ -53,10 +53,10 @@ class TrajectoryRecord(TakenRecord, Mapping[str, npt.NDArray[Any]]):
     array never shows anything but its record; to keep data without keeping the room, copy it.
 
     What a trainer does for every record, taking it and its arrays, is in C:
-    ``python/ext/trajectory_records.c``. There are also ``producer`` (the pid of the process that
-    put it), ``session`` (one producer's stay), ``number`` (1 for a producer's first record; with
-    the session it names the record for good) and ``timestamp_ns`` (when it was put, by
-    ``time.monotonic_ns()``).
+    ``python/ext/trajectory_records.c``. There are also ``meta`` (the metadata: bytes, or whatever
+    JSON said; None for none), ``producer`` (the pid of the process that put it), ``session`` (one
+    producer's stay), ``number`` (1 for a producer's first record; with the session it names the
+    record for good) and ``timestamp_ns`` (when it was put, by ``time.monotonic_ns()``).
     """
 
     __slots__ = ()
@@ -82,10 +82,8 @@ class TrajectoryRecord(TakenRecord, Mapping[str, npt.NDArray[Any]]):
         """Return the number of rows of a field, 0 if the record does not have it."""
         return max(0, self._place(self._places[name][0])[1])
 
-    @property
-    def meta(self) -> Any:
-        """The metadata: bytes, or whatever JSON said; None for none."""
-        return decode_metadata(self._metadata())
+    def _decode(self, metadata: bytes) -> Any:
+        return decode_metadata(metadata)
 
     def copy(self) -> dict[str, npt.NDArray[Any]]:
         """Return all fields as arrays of their own, which outlive the record."""
@@ -163,7 +161,7 @@ class TrajectoryBatch(Sequence[TrajectoryRecord]):
             )
         shape = (len(self), length, *field.shape) if field.ragged else (len(self), *field.shape)
         target = _target(name, field, shape, out)
-        item = np.array(pad, field.dtype)
+        item = _padding(name, field, pad)
         packed = np.empty(len(self), _C_ARRAY)
         packed["data"], packed["rows"] = table[:, 0], table[:, 1]
         if target.size:
@@ -211,6 +209,18 @@ class TrajectoryBatch(Sequence[TrajectoryRecord]):
         if name not in self._schema.fields:
             raise KeyError(f"{name!r}; a record here has {self._schema}")
         return self._schema.fields[name]
+
+
+def _padding(name: str, field: TrajectoryField, pad: Any) -> npt.NDArray[Any]:
+    """Return what rows are filled with, if the field can hold it."""
+    given = np.asarray(pad)
+    if given.ndim != 0 or given.dtype.kind not in "biufc":
+        raise TypeError(f"field {name!r}: pad is a number, not {pad!r}")
+    with np.errstate(all="ignore"):
+        item = given.astype(field.dtype)
+    if field.dtype.kind in "iub" and item != given:
+        raise ValueError(f"field {name!r}: {pad!r} does not fit into {field.dtype}")
+    return item
 
 
 def _target(

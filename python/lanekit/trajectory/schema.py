@@ -15,6 +15,7 @@ from lanekit._core import CData, ffi, lib
 _NOTATION = re.compile(r"(?P<dtype>[^\[\]?]+?)(\[(?P<dims>[^\]]*)\])?(?P<optional>\?)?")
 _NAME_BYTES = 63
 _SHAPE_MOST = 5
+_ROW_BYTES_MOST = 1 << 38
 RAGGED: int = lib.LK_TRAJ_RAGGED
 OPTIONAL: int = lib.LK_TRAJ_OPTIONAL
 
@@ -42,6 +43,10 @@ class TrajectoryField:
             raise ValueError(
                 f"a field's row has up to {_SHAPE_MOST} dimensions of 1 or more, not {self.shape}"
             )
+        if self.row_size > _ROW_BYTES_MOST:
+            raise ValueError(
+                f"a field's row has at most {_ROW_BYTES_MOST} bytes, and {self} has {self.row_size}"
+            )
 
     @property
     def row_size(self) -> int:
@@ -51,6 +56,8 @@ class TrajectoryField:
     @classmethod
     def parse(cls, text: str) -> TrajectoryField:
         """Read the short notation: ``int32[:]``, ``float32``, ``uint8[:,64,64,3]?``."""
+        if not isinstance(text, str):
+            raise TypeError(f"a field is a str such as 'int32[:]', not {text!r}")
         found = _NOTATION.fullmatch(text.replace(" ", ""))
         dims = [] if found is None or not found["dims"] else found["dims"].split(",")
         ragged = bool(dims) and dims[0] == ":"
@@ -105,6 +112,8 @@ class TrajectorySchema:
                 raise ValueError(f"a field's name is a non-empty str, not {name!r}")
             if len(name.encode()) > _NAME_BYTES:
                 raise ValueError(f"field {name!r}: a name has at most {_NAME_BYTES} bytes")
+        if not isinstance(self.version, int):
+            raise TypeError(f"a schema's version is a whole number, not {self.version!r}")
         if not 0 <= self.version < 2**32:
             raise ValueError(f"a schema's version is a number from 0 to 2**32 - 1: {self.version}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -14,9 +15,11 @@ import numpy.typing as npt
 
 from lanekit import errors
 from lanekit._core import (
+    SLICE_NS,
     CData,
     RecordPutter,
     address_of,
+    attach_patiently,
     check,
     fail,
     ffi,
@@ -33,8 +36,6 @@ from lanekit.trajectory.statistics import ProducerStats, inspect_trajectory_lane
 
 _NULL = ffi.NULL
 _ABSENT = 2**64 - 1
-# Waits return to Python this often, so that Ctrl-C works.
-_SLICE_NS = 50_000_000
 _put = lib.lk_traj_put
 _from_buffer = ffi.from_buffer
 
@@ -97,13 +98,11 @@ class TrajectoryWriter(RecordPutter):
         wanted = None if schema is None else TrajectorySchema.of(schema, version=version)
         fields = _NULL if wanted is None else wanted.to_c()
         count, number = (0, 0) if wanted is None else (len(wanted), wanted.version)
-        patience = seconds_to_ns(timeout)
         absence_ns = seconds_to_ns(absence)
         protect_process()
         out = ffi.new("lk_traj_writer **")
-        deadline = None if patience is None else time.monotonic_ns() + patience
-        while True:
-            status = lib.lk_traj_attach(
+        status = attach_patiently(
+            lambda: lib.lk_traj_attach(
                 out,
                 encoded,
                 len(encoded),
@@ -111,13 +110,13 @@ class TrajectoryWriter(RecordPutter):
                 count,
                 number,
                 _ABSENT if absence_ns is None else absence_ns,
-            )
-            if status >= 0:
-                return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
-            waiting = status in (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN)
-            if not waiting or (deadline is not None and time.monotonic_ns() >= deadline):
-                _fail_to_attach(status, name, wanted)
-            time.sleep(0.01)
+            ),
+            timeout,
+            (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN),
+        )
+        if status < 0:
+            _fail_to_attach(status, name, wanted)
+        return cls(ffi.gc(out[0], lib.lk_traj_writer_free), name)
 
     @property
     def name(self) -> str:
@@ -231,6 +230,11 @@ class TrajectoryWriter(RecordPutter):
 
     def _fill(self, arrays: Mapping[str, Any]) -> list[Any]:
         """Describe the arrays to the core; what is returned must live until they are copied."""
+        if not isinstance(arrays, Mapping):
+            raise TypeError(
+                f"{self._what}: a record is a mapping from names to arrays, not "
+                f"{type(arrays).__name__}"
+            )
         keep = []
         found = 0
         for name, dtype, shape, ragged, optional, slot in self._slots:
@@ -275,8 +279,8 @@ class TrajectoryWriter(RecordPutter):
             if shape is None:
                 rows.append(_ABSENT if f.optional else 1)
                 continue
-            full = (shape,) if isinstance(shape, int) else tuple(shape)
-            if f.ragged and full[1:] in ((), f.shape) and full[0] >= 0:
+            full = _whole_numbers(self._what, name, shape)
+            if f.ragged and full and full[1:] in ((), f.shape) and 0 <= full[0] < _ABSENT:
                 rows.append(full[0])
             elif not f.ragged and (full == f.shape or (shape == 1 and f.shape == ())):
                 rows.append(1)
@@ -303,7 +307,7 @@ class TrajectoryWriter(RecordPutter):
         remaining = seconds_to_ns(timeout)
         deadline = time.monotonic_ns() + (remaining or 0)
         while True:
-            step = _SLICE_NS if remaining is None else min(_SLICE_NS, remaining)
+            step = SLICE_NS if remaining is None else min(SLICE_NS, remaining)
             result: int = attempt(max(0, step))
             if result > 0:
                 return result
@@ -334,6 +338,17 @@ class TrajectoryWriter(RecordPutter):
                 "lanekit, and is out of use; attach again for another ring"
             )
         fail(status, self._what)
+
+
+def _whole_numbers(what: str, name: str, shape: Any) -> tuple[int, ...]:
+    """Return a number of rows, or a shape, as a tuple."""
+    try:
+        parts = shape if isinstance(shape, tuple | list) else (shape,)
+        return tuple(operator.index(part) for part in parts)
+    except TypeError:
+        raise TypeError(
+            f"{what}: field {name!r}: a number of rows or a shape is wanted, not {shape!r}"
+        ) from None
 
 
 class TrajectoryReservation:

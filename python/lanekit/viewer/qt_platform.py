@@ -83,11 +83,11 @@ def obstacle_to_windows(
     environment: Mapping[str, str], can_load: Callable[[str], bool] = loadable
 ) -> Obstacle | None:
     """Return why no window can be opened; None if one can."""
+    platforms = candidates(environment)
+    if not platforms:  # first: nobody should install what can not help
+        return Obstacle("there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set")
     if importlib.util.find_spec("PyQt6") is None:
         return Obstacle("PyQt6 is not installed", "pip install 'lanekit[viewer]'")
-    platforms = candidates(environment)
-    if not platforms:
-        return Obstacle("there is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set")
     found = [_obstacle_on(platform, environment, can_load) for platform in platforms]
     return None if None in found else found[0]
 

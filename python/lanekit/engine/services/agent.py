@@ -13,7 +13,7 @@ from lanekit.command import Agent
 from lanekit.command import messages as m
 from lanekit.engine.contract import RANGES
 from lanekit.engine.contract_message import contract_from, message_of, unknown_parts
-from lanekit.engine.dice import Ids
+from lanekit.engine.dice import Ids, seeds_from
 from lanekit.engine.model_file import names_of
 from lanekit.engine.simulation import StepArrays, VectorSimulation
 from lanekit.engine.tasks import TASKS
@@ -77,9 +77,7 @@ class AgentService:
         ids = self._ids(request.env_ids)
         said = request.simulation_contract
         contract = None if said is None else contract_from(said)
-        seeds = None
-        if request.seeded:
-            seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
+        seeds = seeds_from(request.seed, len(ids)) if request.seeded else None
         simulation.reset(self._out, ids, seeds=seeds, contract=contract)
         values = simulation.randomisation.values
         return m.ResetAgentResponse(

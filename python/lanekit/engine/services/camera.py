@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +14,8 @@ import numpy.typing as npt
 
 from lanekit.command import Camera
 from lanekit.command import messages as m
-from lanekit.engine.pictures import CameraSettings, PictureMaker
+from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.pictures import CameraSettings, PictureMaker, Pixels, Sight
 from lanekit.engine.simulation import VectorSimulation
 from lanekit.errors import EngineError
 
@@ -38,11 +41,13 @@ class CameraService:
         self,
         simulation: VectorSimulation,
         pictures: PictureMaker,
+        drawing: DrawingThread,
         images: npt.NDArray[np.uint8] | None,
     ) -> None:
         """Serve the pictures; `images` is the lane's region, if it has one."""
         self._simulation = simulation
         self._pictures = pictures
+        self._drawing = drawing
         self._images = images
         self._subscriptions: list[ImageSubscription] = []
 
@@ -95,21 +100,21 @@ class CameraService:
             return self._announced(self._subscribe(request, camera, envs))
         width, height = request.width or camera.width, request.height or camera.height
         # The first one now: what can not be drawn is told at once, not by a stream that ends.
-        self._pictures.picture(envs[0], camera, width, height)
+        self._drawing.try_out(envs[0], camera, width, height)
         return self._frames(camera.id, envs, width, height)
 
     # --- in messages -----------------------------------------------------------------------------
 
     def _frames(
         self, camera_id: int, envs: list[int], width: int, height: int
-    ) -> Iterator[m.ImageFrame]:
-        pixels = np.empty((height, width, 3), np.uint8)
-        number = 0
-        while True:
-            env = envs[number % len(envs)]
-            number += 1
-            self._pictures.picture(env, self._pictures.camera(camera_id), width, height, pixels)
-            yield image_frame(pixels, number, env)
+    ) -> Iterator[m.ImageFrame | None]:
+        turns = itertools.cycle(envs)
+
+        def look() -> tuple[Sight, int]:
+            env = next(turns)
+            return self._pictures.look(env, self._pictures.camera(camera_id), width, height), env
+
+        return drawn_frames(self._drawing, look)
 
     # --- in the image region ---------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class CameraService:
             )
         if channels != 3:
             raise EngineError(f"the lane's images have {channels} channels, and pictures have 3")
-        self._pictures.picture(envs[0], camera, width, height)
+        self._drawing.try_out(envs[0], camera, width, height)
         interval = 1.0 / request.target_fps if request.target_fps else 0.0
         return ImageSubscription(camera, envs, interval)
 
@@ -173,9 +178,25 @@ class CameraService:
             subscription.due = max(subscription.due + subscription.interval, now)
             camera = self._pictures.camera(subscription.camera.id)
             if camera.enabled:
-                for env in subscription.envs:
-                    self._pictures.picture(env, camera, width, height, self._images[env])
+                envs = subscription.envs
+                sights = [self._pictures.look(env, camera, width, height) for env in envs]
+                self._drawing.fill(sights, [self._images[env] for env in envs])
                 subscription.rounds += 1
+
+
+def drawn_frames(
+    drawing: DrawingThread, look: Callable[[], tuple[Sight, int]]
+) -> Iterator[m.ImageFrame | None]:
+    """Yield what `look` sees, and of which environment, again and again; None while it is drawn."""
+    for number in itertools.count(1):
+        sight, env = look()
+        made = drawing.begin(sight, functools.partial(image_frame, number=number, env=env))
+        try:
+            while not made.done():
+                yield None
+        finally:
+            made.cancel()
+        yield made.result()
 
 
 def check_format(name: str) -> None:
@@ -184,7 +205,7 @@ def check_format(name: str) -> None:
         raise EngineError(f"pictures are sent as {_RAW!r}, not as {name!r}")
 
 
-def image_frame(pixels: npt.NDArray[np.uint8], number: int, env: int) -> m.ImageFrame:
+def image_frame(pixels: Pixels, number: int, env: int) -> m.ImageFrame:
     """Return a picture as a message."""
     height, width, channels = pixels.shape
     return m.ImageFrame(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lanekit.command import Mujoco
 from lanekit.command import messages as m
+from lanekit.engine.dice import seeds_from
 from lanekit.engine.model_file import name_of, names_of
 from lanekit.engine.simulation import StepArrays, VectorSimulation
 from lanekit.errors import EngineError
@@ -174,9 +175,7 @@ class MujocoService:
                     f"the model has no keyframe {request.keyframe!r}; "
                     f"it has {', '.join(known) or 'none'}"
                 )
-        seeds = None
-        if request.seeded:
-            seeds = np.uint64(request.seed) + np.arange(len(ids), dtype=np.uint64)
+        seeds = seeds_from(request.seed, len(ids)) if request.seeded else None
         simulation.reset(self._out, ids, seeds=seeds, keyframe=keyframe)
         return m.ResetSceneResponse(success=True, message=f"{len(ids)} environments were reset")
 

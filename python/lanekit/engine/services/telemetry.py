@@ -64,9 +64,9 @@ class TelemetryService:
         names = list(request.signals) or self.signal_names
         if unknown := [name for name in names if name not in self._places]:
             near = [name for name in self.signal_names if unknown[0].split("/")[-1] in name]
-            hint = f"; is {near[0]!r} meant?" if near else ""
+            hint = f"is {near[0]!r} meant? " if near else ""
             raise EngineError(
-                f"there is no signal {unknown[0]!r}{hint} GetTelemetrySchema lists all"
+                f"there is no signal {unknown[0]!r}; {hint}GetTelemetrySchema lists all"
             )
         return self._frames(env, names)
 

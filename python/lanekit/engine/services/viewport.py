@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from lanekit.command import Viewport as ViewportMethods
 from lanekit.command import messages as m
-from lanekit.engine.services.camera import check_format, image_frame
+from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.services.camera import check_format, drawn_frames
 from lanekit.engine.viewport import MAIN, Viewport
 from lanekit.errors import EngineError
 
@@ -17,9 +16,10 @@ from lanekit.errors import EngineError
 class ViewportService:
     """Tells about the viewport and streams it."""
 
-    def __init__(self, viewport: Viewport) -> None:
+    def __init__(self, viewport: Viewport, drawing: DrawingThread) -> None:
         """Serve a viewport."""
         self._viewport = viewport
+        self._drawing = drawing
         self._streams = 0
 
     def handlers(self) -> Mapping[Any, Callable[[Any], Any]]:
@@ -46,25 +46,24 @@ class ViewportService:
             ),
         )
 
-    def stream(self, request: m.StreamViewportRequest) -> Iterator[m.ImageFrame]:
+    def stream(self, request: m.StreamViewportRequest) -> Iterator[m.ImageFrame | None]:
         """Look at an environment, and send pictures of it again and again."""
         check_format(request.format)
         if request.viewport_name not in ("", MAIN):
             raise EngineError(f"there is no viewport {request.viewport_name!r} but {MAIN!r}")
         viewport = self._viewport
-        viewport.look(request.env_id, request.camera_name)
+        viewport.turn_to(request.env_id, request.camera_name)
         width, height = request.width or viewport.width, request.height or viewport.height
-        viewport.picture(width, height)  # what can not be drawn is told at once
+        camera = viewport.settings
+        self._drawing.try_out(viewport.env, camera, width, height)  # told at once, if it can not be
         return self._frames(width, height)
 
-    def _frames(self, width: int, height: int) -> Iterator[m.ImageFrame]:
-        pixels = np.empty((height, width, 3), np.uint8)
-        number = 0
+    def _frames(self, width: int, height: int) -> Iterator[m.ImageFrame | None]:
+        viewport = self._viewport
         self._streams += 1
         try:
-            while True:
-                number += 1
-                self._viewport.picture(width, height, pixels)
-                yield image_frame(pixels, number, self._viewport.env)
+            yield from drawn_frames(
+                self._drawing, lambda: (viewport.look(width, height), viewport.env)
+            )
         finally:
             self._streams -= 1

@@ -6,17 +6,23 @@ import mujoco
 
 from lanekit.engine.tasks.cartpole import Cartpole
 from lanekit.engine.tasks.free import Free
+from lanekit.engine.tasks.halfcheetah import HalfCheetah
 from lanekit.engine.tasks.hopper import Hopper
 from lanekit.engine.tasks.humanoid import HumanoidStand, HumanoidWalk
 from lanekit.engine.tasks.task import Rows, StateArrays, Task
 from lanekit.errors import ModelError
 
 TASKS: dict[str, type[Task]] = {
-    kind.name: kind for kind in (Free, Cartpole, Hopper, HumanoidStand, HumanoidWalk)
+    kind.name: kind for kind in (Free, Cartpole, HalfCheetah, Hopper, HumanoidStand, HumanoidWalk)
 }
 """All tasks by name; add your own before an engine is made."""
 
-_OF_MODELS = {"cartpole": "cartpole", "hopper": "hopper", "humanoid": "humanoid-walk"}
+_OF_MODELS = {
+    "cartpole": "cartpole",
+    "halfcheetah": "halfcheetah",
+    "hopper": "hopper",
+    "humanoid": "humanoid-walk",
+}
 
 
 def task_for(model: mujoco.MjModel, built_in: str, name: str | None) -> Task:

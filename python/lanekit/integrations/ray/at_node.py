@@ -21,6 +21,7 @@ from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.endpoint import default_socket, parse_target, read_token, state_directory
 from lanekit.slow.local_daemon import START_SECONDS, somebody_listens
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.address import parse_store
 from lanekit.worker import find_worker
 
 STREAMS = ("stream_episodes", "stream_events")
@@ -34,7 +35,7 @@ class NodeDaemon:
     is, unless something else is asked for here: then that is an error.
     """
 
-    store: str = ""
+    store: str = field(default="", repr=False)  # it may hold a password
     """Where events are kept: a PostgreSQL URL for all nodes, or a path, a file on each node."""
     port: int = 0
     """Each daemon listens here on its node's address, for viewers elsewhere; 0: on no port."""
@@ -119,13 +120,21 @@ def ensure_daemon(daemon: NodeDaemon, address: str) -> str:
         raise ClusterError(f"its daemon can not be started: {answer['error']}")
     known = answer["started"]
     if options and (known is None or known["options"] != options):
-        was = "in a way that nobody noted" if known is None else f"with {known['options']}"
+        was = "in a way that nobody noted" if known is None else f"with {_shown(known['options'])}"
         who = "" if known is None else f" (kill {known['pid']})"
         raise ClusterError(
-            f"a daemon runs there already, started {was}, not with {options}; end it{who}, or "
-            "leave these options out to take it as it is"
+            f"a daemon runs there already, started {was}, not with {_shown(options)}; end it{who}, "
+            "or leave these options out to take it as it is"
         )
     return daemon.listens(address) or _noted_listen(known) or f"unix:{socket}"
+
+
+def _shown(options: list[str]) -> list[str]:
+    """Return the options as they may be told: a database's URL without its password."""
+    return [
+        str(parse_store(each)) if each.startswith(("postgresql:", "postgres:")) else each
+        for each in options
+    ]
 
 
 def own_socket() -> str:

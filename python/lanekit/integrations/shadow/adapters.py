@@ -32,6 +32,7 @@ _ADAPTERS: dict[tuple[str, str], StateAdapter | str] = {
     ("gymnasium.envs.classic_control.acrobot", "AcrobotEnv"): "classic_control:PLAIN",
     ("gymnasium.envs.classic_control.pendulum", "PendulumEnv"): "classic_control:PENDULUM",
     ("gymnasium.envs.mujoco.mujoco_env", "MujocoEnv"): "mujoco_physics:MUJOCO",
+    ("ale_py.env", "AtariEnv"): "atari:ATARI",
 }
 
 

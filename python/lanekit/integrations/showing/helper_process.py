@@ -20,13 +20,13 @@ from collections.abc import Callable
 from typing import IO
 
 from lanekit.errors import LanekitError
+from lanekit.integrations.child_process import end_child
 from lanekit.integrations.showing.lanes import PictureLane
 
 ATTEMPTS = 3
 """How often the process is started before it is given up."""
 
 _CHECK_EVERY_NS = 250_000_000
-_PATIENCE = 5.0
 
 
 class HelperFailed(LanekitError):
@@ -106,15 +106,7 @@ def _end(process: subprocess.Popen[bytes], last_words: IO[bytes], owner: int) ->
     last_words.close()
     assert process.stdout is not None
     process.stdout.close()
-    if os.getpid() != owner:  # a forked copy of its parent: not ours to end
-        process.returncode = 0
-        return
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    end_child(process, owner)
 
 
 class StandIn:

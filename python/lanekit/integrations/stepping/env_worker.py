@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from lanekit._core import WaitStrategy
 from lanekit.errors import PeerLost
 from lanekit.integrations.stepping.description import LaneDescription
 from lanekit.integrations.stepping.env_rows import EnvironmentFailed, EnvRows, words_of
 from lanekit.integrations.stepping.shared_rows import LanePlace, SharedRows
 from lanekit.step import StepLaneConfig, StepServer
-from lanekit.step.lane_end import WaitStrategy
 
 # What the one byte of its lane's actions says.
 MAKE, STEP, RESET, END = range(4)

@@ -11,6 +11,7 @@ from gymnasium import error as gymnasium_errors
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from lanekit._core import WaitStrategy
 from lanekit.errors import OutOfTurn
 from lanekit.integrations.stepping.description import (
     FINAL,
@@ -19,7 +20,7 @@ from lanekit.integrations.stepping.description import (
     LaneDescription,
 )
 from lanekit.step import StepClient
-from lanekit.step.lane_end import WaitStrategy, describe
+from lanekit.step.lane_end import describe
 
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from lanekit._core import WaitStrategy
 from lanekit.errors import PeerLost
 from lanekit.integrations.stepping.description import typed_infos
 from lanekit.integrations.stepping.env_rows import (
@@ -24,7 +25,6 @@ from lanekit.integrations.stepping.making import maker_of
 from lanekit.integrations.stepping.worker_crew import WorkerCrew
 from lanekit.step import StepServer
 from lanekit.step.exchange import StepRequest
-from lanekit.step.lane_end import WaitStrategy
 
 _LOOK_EVERY = 0.05
 _log = logging.getLogger(__name__)

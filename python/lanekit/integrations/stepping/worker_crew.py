@@ -14,7 +14,9 @@ from contextlib import suppress
 
 from gymnasium.vector.utils import CloudpickleWrapper
 
+from lanekit._core import WaitStrategy
 from lanekit.errors import LanekitError, PeerLost, SegmentExists, SegmentNotFound, SegmentNotReady
+from lanekit.integrations.child_process import end_child
 from lanekit.integrations.stepping.description import LaneDescription
 from lanekit.integrations.stepping.env_rows import EnvironmentFailed, EnvMaker, words_of
 from lanekit.integrations.stepping.env_worker import (
@@ -29,7 +31,6 @@ from lanekit.integrations.stepping.shared_rows import LanePlace
 from lanekit.segments import reclaim_segment, segment_name
 from lanekit.step import StepClient, StepServer
 from lanekit.step.exchange import StepRequest
-from lanekit.step.lane_end import WaitStrategy
 
 _START = "from lanekit.integrations.stepping.env_worker import main; raise SystemExit(main())"
 _LOOK_EVERY = 0.2
@@ -188,15 +189,7 @@ def shares(count: int, parts: int) -> Iterator[range]:
 
 
 def _end(process: subprocess.Popen[bytes], name: str, owner: int) -> None:
-    if os.getpid() != owner:  # a forked copy of its parent: not ours to end
-        process.returncode = 0
-        return
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    # One that was killed could not tidy up.
-    with suppress(SegmentNotFound, SegmentExists):
-        reclaim_segment(segment_name("step", name))
+    if end_child(process, owner):
+        # One that was killed could not tidy up.
+        with suppress(SegmentNotFound, SegmentExists):
+            reclaim_segment(segment_name("step", name))

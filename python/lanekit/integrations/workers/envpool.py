@@ -66,7 +66,7 @@ def make_envs(config: Config) -> VectorEnv[Any, Any, Any]:
         num_envs=config.num_envs,
         num_threads=config.threads,
         seed=random.getrandbits(31) if config.seed is None else config.seed,
-        render_mode=config.render_mode,
+        render_mode=None if config.frames == "off" else "rgb_array",
     )
     require_discrete_actions(config.env_id, envs.single_action_space)
     heard = config.heard_by()

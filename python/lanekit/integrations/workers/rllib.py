@@ -96,7 +96,7 @@ def algorithm_config(config: Config) -> Any:
     from lanekit.integrations.rllib import watched
 
     def make(context: dict[str, Any]) -> gymnasium.Env[Any, Any]:
-        return gymnasium.make(config.env_id, render_mode=config.render_mode)
+        return config.make_bare_env()
 
     register_env("watched", watched(make, watch=config.watch))
     options: dict[str, Any] = {"lr": config.learning_rate}

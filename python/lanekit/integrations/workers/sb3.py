@@ -60,8 +60,8 @@ def learn(
         config.make_bare_env,
         n_envs=config.num_envs,
         seed=config.seed,
-        wrapper_class=WatchedEnv,
-        wrapper_kwargs={"watch": config.watch},
+        wrapper_class=WatchedEnv if config.is_watched else None,
+        wrapper_kwargs={"watch": config.watch} if config.is_watched else None,
         vec_env_cls=SubprocVecEnv if config.vector == "subprocess" else DummyVecEnv,
     )
     took: dict[str, float] = {}

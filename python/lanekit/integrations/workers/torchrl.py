@@ -77,6 +77,8 @@ class Runtime(WorkerRuntime[Config]):
                     self.progress(
                         steps, mean_return=outcome(steps, returns[-100:], {})["mean_return"]
                     )
+                    # With the last batch collected, TorchRL gives torch all cores of the machine.
+                    torch.set_num_threads(config.threads)
                     update(batch)
             collector.shutdown()
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,11 +52,11 @@ class TrainingConfig(DataclassConfig):
         """Make one environment that nobody watches yet, able to draw if it can be."""
         import gymnasium
 
-        if self.render_mode is not None:
-            # If the render mode was not what it minds, it says so again without.
-            with contextlib.suppress(Exception):
-                return gymnasium.make(self.env_id, render_mode=self.render_mode)
-        return gymnasium.make(self.env_id)
+        from lanekit.integrations.launch import make_drawable
+
+        if self.frames == "off":
+            return gymnasium.make(self.env_id)
+        return make_drawable(self.env_id)
 
     def watch(self, env: gymnasium.Env[Any, Any], slot: int) -> gymnasium.Env[Any, Any]:
         """Have an environment watched as this configuration says."""
@@ -82,9 +81,9 @@ class TrainingConfig(DataclassConfig):
         )
 
     @property
-    def render_mode(self) -> str | None:
-        """What the environment is made with."""
-        return None if self.frames == "off" else "rgb_array"
+    def is_watched(self) -> bool:
+        """Whether environments are shown or heard; if not, nothing is wrapped around them."""
+        return self.frames != "off" or self.telemetry != "off"
 
     def heard_by(self) -> Telemetry | None:
         """Return what takes the steps and episodes of environments in this process."""

@@ -103,6 +103,8 @@ class Runtime(WorkerRuntime[Config]):
 
         config = self.config
         seed = random.randrange(2**31) if config.seed is None else config.seed
+        with closing(config.make_bare_env()) as tried:  # XuanCe makes them itself
+            render_mode = tried.render_mode
         own = Namespace(
             env_id=config.env_id,  # by "Classic Control" XuanCe makes any that Gymnasium knows
             env_seed=seed,
@@ -110,7 +112,7 @@ class Runtime(WorkerRuntime[Config]):
             vectorize={"sync": "DummyVecEnv", "subprocess": "SubprocVecEnv"}[config.vector],
             parallels=config.num_envs,
             running_steps=config.total_steps,
-            render_mode=config.render_mode,
+            render_mode=render_mode,
             representation_hidden_size=[config.hidden_size],
             actor_hidden_size=[config.hidden_size],
             critic_hidden_size=[config.hidden_size],

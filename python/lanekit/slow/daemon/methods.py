@@ -43,7 +43,7 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 OWNERS_METHODS = {
     "SubmitRun": (
         "runs programs on the daemon's machine, which takes its owner's token; {name} can start "
-        "workers elsewhere: lanekit run --daemon ..."
+        "workers elsewhere: lanekit proxy --daemon ... --run {name}.RUN -- COMMAND"
     ),
     "OpenWeb": "opens a port on the daemon's machine, which takes its owner's token",
 }

@@ -84,9 +84,12 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         self._tokens = tokens
 
         async def refuse(_: object, context: Any) -> None:
+            given = any(key == METADATA_KEY for key, _ in context.invocation_metadata() or ())
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
-                "this daemon needs its token with each call: --token-file, "
+                "the token that came with this call is none of this daemon's"
+                if given
+                else "this daemon needs its token with each call: --token-file, "
                 "or metadata 'authorization: Bearer TOKEN'",
             )
 

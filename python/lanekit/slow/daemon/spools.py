@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,15 @@ def look(directory: Path) -> SpoolState | None:
         began=(directory / "worker.json").exists() or any(directory.glob("journal-*")),
         start_error=read_json(directory / "exit.json").get("error"),
     )
+
+
+def is_own(directory: Path) -> bool:
+    """Tell whether a directory is this user's, and what is in it nobody else's word."""
+    try:
+        found = directory.stat()
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & stat.S_IWOTH
 
 
 def run_of_spool(directory: Path) -> str | None:

@@ -28,7 +28,14 @@ from lanekit import errors
 from lanekit.slow.daemon.own_events import OwnEvents
 from lanekit.slow.daemon.patience import Patience
 from lanekit.slow.daemon.process_groups import alive, send_signal
-from lanekit.slow.daemon.spools import SpoolState, look, running_worker, spool_is_named
+from lanekit.slow.daemon.spools import (
+    SpoolState,
+    is_own,
+    look,
+    run_of_spool,
+    running_worker,
+    spool_is_named,
+)
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -185,11 +192,13 @@ class Supervisor:
         """Send a run's workers here SIGTERM, and SIGKILL to those left after ``grace`` seconds."""
         spools = {proxy.spool for proxy in self._proxies.values() if proxy.run_id == run.run_id}
         host = socket.gethostname()
-        spools |= {
+        named = [
             Path(worker.spool_directory)
             for worker in run.workers
             if worker.spool_directory and worker.host == host
-        }
+        ]
+        # Whoever registered as a worker said where its spool is: it may be another run's.
+        spools |= {spool for spool in named if is_own(spool) and run_of_spool(spool) == run.run_id}
         groups = {
             group for spool in spools if (group := await self._worker_group(spool)) is not None
         }

@@ -156,6 +156,8 @@ class AccessGate:
         if path in OPEN_PATHS or caller is not None:
             scope["caller"] = caller
             return None
+        if "authorization" in headers:
+            return 401, "the token that came with this request is none of this daemon's"
         return 401, (
             "this needs the daemon's token: log in on the page, or send the header "
             "'Authorization: Bearer TOKEN'"

@@ -52,11 +52,6 @@ class Recording(QObject):
         self._thread = threading.Thread(target=self._work, name="recording")
         self._thread.start()
 
-    @property
-    def active(self) -> bool:
-        """Whether pictures are still wanted."""
-        return not self._ended.is_set()
-
     def add(self, image: QImage, time_ns: int) -> bool:
         """Hand over an RGB32 picture; False, and one more dropped, if there is no room."""
         if self._ended.is_set():

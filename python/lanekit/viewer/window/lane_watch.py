@@ -1,28 +1,38 @@
-"""The runs that publish pictures on this machine, whether a daemon knows of them or not."""
+"""The runs that publish pictures on a machine, whether its daemon knows of them or not."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from PyQt6.QtCore import QObject, pyqtSignal
 
+from lanekit import errors
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
+from lanekit.slow.daemon_client import DaemonClient
 
 LOOK_SECONDS = 1.0
 _SLOT_LANE = re.compile(r"(?P<run>.+)/env-\d+", re.DOTALL)
 
 
 class LaneWatch(QObject):
-    """Looks every second, in a thread, which runs have a living writer."""
+    """Looks every second, in a thread, which runs have a living writer.
+
+    `connect` makes a client of a daemon whose machine is meant; None: this machine.
+    """
 
     lanes_changed = pyqtSignal(dict)
     """Run id -> when its lane was made, in nanoseconds since 1970. Only told when it changed."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, parent: QObject | None = None, *, connect: Callable[[], DaemonClient] | None = None
+    ) -> None:
         super().__init__(parent)
+        self._connect = connect
+        self._client: DaemonClient | None = None
+        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lane-watch", daemon=True)
 
@@ -33,17 +43,34 @@ class LaneWatch(QObject):
     def stop(self) -> None:
         """Look no more; returns when the thread has ended."""
         self._stopped.set()
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _watch(self) -> None:
         told: dict[str, int] | None = None
         while not self._stopped.is_set():
-            found = live_lanes()
-            if found != told and not self._stopped.is_set():
+            found = live_lanes() if self._connect is None else self._far_lanes(self._connect)
+            if found is not None and found != told and not self._stopped.is_set():
                 told = found
                 self.lanes_changed.emit(dict(found))
             self._stopped.wait(LOOK_SECONDS)
+
+    def _far_lanes(self, connect: Callable[[], DaemonClient]) -> dict[str, int] | None:
+        """Return what the daemon says; None while it does not answer: what was known stays."""
+        try:
+            with self._lock:
+                if self._stopped.is_set():
+                    return None
+                if self._client is None:
+                    self._client = connect()
+            return {
+                lane.run_id: lane.created_unix_ns for lane in self._client.list_lanes() if lane.live
+            }
+        except (errors.LanekitError, ValueError):  # ValueError: stop() closed the channel meanwhile
+            return None
 
 
 def live_lanes() -> dict[str, int]:

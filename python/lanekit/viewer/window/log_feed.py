@@ -95,6 +95,11 @@ class LogFeed(QObject):
                 thread.join()
 
     @property
+    def on_daemon(self) -> bool:
+        """Whether it asks a daemon, too."""
+        return self._connect is not None
+
+    @property
     def over(self) -> bool:
         """Whether its threads have ended."""
         return not any(thread.is_alive() for thread in self._threads)

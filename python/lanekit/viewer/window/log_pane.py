@@ -53,9 +53,13 @@ class LogPane(QWidget):
     def show_run(self, row: RunRow | None) -> None:
         """Show a run's log; for the one that is shown, only what has changed about it."""
         self._describe(row)
-        if row is not None and self._feed is not None and row.run_id == self._feed.run_id:
-            self._feed.set_error_logs(row.error_logs)
-            return
+        feed = self._feed
+        if row is not None and feed is not None and row.run_id == feed.run_id:
+            feed.set_error_logs(row.error_logs)
+            # A new run's lane may be seen before the daemon tells of it.
+            newly_told = row.on_daemon and not feed.on_daemon
+            if not newly_told:
+                return
         self._leave()
         self._lines.clear()
         self.text.clear()

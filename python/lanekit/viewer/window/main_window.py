@@ -22,6 +22,7 @@ from lanekit.viewer.window.menus import add_menus
 from lanekit.viewer.window.other_windows import OtherWindows
 from lanekit.viewer.window.page_opening import PageOpening
 from lanekit.viewer.window.pages import MOST_IN_GRID
+from lanekit.viewer.window.picture_tabs import PictureTabs
 from lanekit.viewer.window.run_commands import RunCommands
 from lanekit.viewer.window.run_form import RunForm
 from lanekit.viewer.window.run_list import RunListPanel
@@ -55,7 +56,9 @@ class MainWindow(WindowFrame):
         self.runs = RunListModel()
         self.list = RunListPanel(self.runs, self)
         self.tabs = RunTabs(self)
-        self.opening = PageOpening(self.tabs, access.connect, self)
+        self.opening = PageOpening(
+            self.tabs, access.connect, self, pictures=PictureTabs(access.connect_far)
+        )
         self.others = OtherWindows(access)
         self.log = LogPane(access.connect, self)
         self.empty = EmptyState(self)
@@ -64,7 +67,7 @@ class MainWindow(WindowFrame):
         )
         self.form: RunForm | None = None
         self.daemon = DaemonWatch(access.connect, self)
-        self.lanes = LaneWatch(self)
+        self.lanes = LaneWatch(self, connect=access.connect_far)
         self._lay_out()
         self._connect_signals()
         self._remember()
@@ -264,7 +267,7 @@ class MainWindow(WindowFrame):
         act["picture"].setEnabled(bool(rows))
         act["numbers"].setEnabled(any(row.on_daemon for row in rows))
         act["replay"].setEnabled(
-            len(rows) == 1 and rows[0].on_daemon and self._access.target.is_loopback
+            len(rows) == 1 and rows[0].on_daemon and self._access.can_read_store
         )
         act["side_by_side"].setEnabled(self.runs.rowCount() > 0)
         has_tab = self.tabs.count() > 0

@@ -9,10 +9,10 @@ from PyQt6.QtGui import QAction
 from PyQt6.QtWidgets import QMenu, QSplitter
 
 from lanekit.slow.daemon_client import DaemonClient
-from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController
 from lanekit.viewer.live.tab import LiveTelemetryTab
 from lanekit.viewer.window.pages import MOST_IN_GRID, Page, PageKey, RunGrid, picture_page
+from lanekit.viewer.window.picture_tabs import PictureTabs
 from lanekit.viewer.window.run_tabs import RunTabs
 
 
@@ -20,10 +20,16 @@ class PageOpening(QObject):
     """Brings each page into being once; what is open already comes to the front."""
 
     def __init__(
-        self, tabs: RunTabs, connect: Callable[[], DaemonClient], parent: QObject | None = None
+        self,
+        tabs: RunTabs,
+        connect: Callable[[], DaemonClient],
+        parent: QObject | None = None,
+        *,
+        pictures: PictureTabs | None = None,
     ) -> None:
         super().__init__(parent)
         self._tabs = tabs
+        self._pictures = pictures or PictureTabs()
         self.controller = LiveTelemetryController(connect, parent=self)
         tabs.pages_changed.connect(self._unsubscribe_from_unseen)
         tabs.menu_opening.connect(self._offer_agents)
@@ -58,13 +64,13 @@ class PageOpening(QObject):
 
     def _make(self, key: PageKey) -> Page:
         if key.kind == "picture":
-            return picture_page(key)
+            return picture_page(key, self._pictures)
         if key.kind == "numbers":
             tab = LiveTelemetryTab(key.runs[0], key.agent, self.controller)
             return Page(key, tab, tab.leave)
         if key.kind == "both":
             return self._picture_above_numbers(key)
-        grid = RunGrid(key.runs)
+        grid = RunGrid(key.runs, tabs=self._pictures)
         page = Page(key, grid, grid.leave)
         grid.emptied.connect(page.tell_emptied)
         page.emptied.connect(self._tabs.close_page)
@@ -73,7 +79,7 @@ class PageOpening(QObject):
     def _picture_above_numbers(self, key: PageKey) -> Page:
         both = QSplitter(Qt.Orientation.Vertical)
         both.setChildrenCollapsible(False)
-        picture = FastLaneTab(key.runs[0], "", parent=both)
+        picture = self._pictures.make(key.runs[0], parent=both)
         numbers = LiveTelemetryTab(key.runs[0], key.agent, self.controller, parent=both)
         both.addWidget(picture)
         both.addWidget(numbers)

@@ -21,8 +21,8 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.controller import ALL_AGENTS
+from lanekit.viewer.window.picture_tabs import PictureTabs
 
 PageKind = Literal["picture", "numbers", "both", "grid"]
 MOST_IN_GRID = 16
@@ -95,9 +95,9 @@ class Page(QWidget):
         self.emptied.emit(self)
 
 
-def picture_page(key: PageKey) -> Page:
+def picture_page(key: PageKey, tabs: PictureTabs | None = None) -> Page:
     """Make the page of one run's picture."""
-    tab = FastLaneTab(key.runs[0], key.agent)
+    tab = (tabs or PictureTabs()).make(key.runs[0], key.agent)
     return Page(key, tab, tab.leave)
 
 
@@ -106,12 +106,19 @@ class RunGrid(QWidget):
 
     emptied = pyqtSignal()
 
-    def __init__(self, run_ids: Sequence[str], parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        run_ids: Sequence[str],
+        parent: QWidget | None = None,
+        *,
+        tabs: PictureTabs | None = None,
+    ) -> None:
         super().__init__(parent)
+        tabs = tabs or PictureTabs()
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(8, 8, 8, 8)
         self._grid.setSpacing(8)
-        self.cells = [_Cell(run_id, self) for run_id in run_ids[:MOST_IN_GRID]]
+        self.cells = [_Cell(run_id, tabs, self) for run_id in run_ids[:MOST_IN_GRID]]
         for cell in self.cells:
             cell.closed.connect(self._remove)
         self._arrange()
@@ -167,10 +174,10 @@ class _Cell(QFrame):
 
     closed = pyqtSignal(object)
 
-    def __init__(self, run_id: str, parent: QWidget) -> None:
+    def __init__(self, run_id: str, tabs: PictureTabs, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("cell")
-        self.tab = FastLaneTab(run_id, "", parent=self)
+        self.tab = tabs.make(run_id, parent=self)
         name = _Name(run_id, self)
         close = QToolButton(self)
         close.setText("✕")

@@ -14,6 +14,7 @@ export function element(tag, attributes = {}, ...children) {
 
 const SHAPES = {
   pause: "M6 4h4v16H6zM14 4h4v16h-4z",
+  freeze: "M4 5h16v14H4zM6 7v10h12V7zM9 9h2v6H9zM13 9h2v6h-2z",
   play: "M7 4v16l13-8z",
   first: "M5 4h3v16H5zM20 4v16L9 12z",
   last: "M16 4h3v16h-3zM4 4v16l11-8z",
@@ -29,6 +30,7 @@ export function icon(name) {
   svg.setAttribute("aria-hidden", "true");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
   path.setAttribute("d", SHAPES[name]);
+  path.setAttribute("fill-rule", "evenodd");
   svg.append(path);
   return svg;
 }

@@ -37,7 +37,12 @@ export class GridView {
         this._tiles.delete(id);
       }
     }
-    for (const run of runs) this._update(this._tiles.get(run.id) ?? this._newTile(run), run);
+    runs.forEach((run, i) => {
+      const tile = this._tiles.get(run.id) ?? this._newTile(run);
+      this._update(tile, run);
+      const there = this._grid.children[i];
+      if (there !== tile.root) this._grid.insertBefore(tile.root, there ?? null);
+    });
     setText(this._about, this._words(runs.length, pinned.length));
   }
 
@@ -51,9 +56,9 @@ export class GridView {
     const picture = new LivePicture(run.id, { rate: Math.min(usualRate(), TILE_RATE), compact: true });
     const tile = { picture, state: element("span"), steps: element("span", { class: "quiet" }) };
     tile.foot = element("div", { class: "foot" }, element("i", { class: "dot" }), element("span", { class: "name" }, run.id), tile.state, tile.steps);
-    tile.root = element("a", { class: "card tile", href: `#/run/${encodeURIComponent(run.id)}`, "aria-label": `Open ${run.id}` }, picture.root, tile.foot);
+    // The picture is small enough: its numbers go below it.
+    tile.root = element("a", { class: "card tile", href: `#/run/${encodeURIComponent(run.id)}`, "aria-label": `Open ${run.id}` }, picture.root, tile.foot, picture.hud);
     this._tiles.set(run.id, tile);
-    this._grid.append(tile.root);
     return tile;
   }
 

@@ -1,7 +1,7 @@
 // One run as it happens: picture, numbers, curves, newest episodes and steps.
 
 import { reducedMotion } from "./appearance.js";
-import { element, iconButton, icon, setText } from "./elements.js";
+import { element, icon, setText } from "./elements.js";
 import { endingText } from "./history.js";
 import { numberText } from "./numbers.js";
 import { LivePicture, usualRate } from "./picture.js";
@@ -30,16 +30,15 @@ export class LiveView {
       input: () => { localStorage.setItem("lanekit-smoothing", this._smoothing.value); this._drawCurves(); },
     });
     this._smoothed = element("output", { for: "smoothing" });
-    this._episodes = element("tbody");
-    this._steps = element("tbody");
+    this._plots.returns.root.append(element("div", { class: "bar smoothing" },
+      element("label", { for: "smoothing" }, "Smoothing"), this._smoothing, this._smoothed));
+    this._episodes = new Table("Newest episodes", [["Agent", "agent"], ["Episode", "number"], ["Return", "number"], ["Length", "number"], ["End", ""]]);
+    this._steps = new Table("Newest steps", [["Agent", "agent"], ["Episode", "number"], ["Step", "number"], ["Reward", "number"], ["Action", "long"], ["Observation", "long"]]);
     this.root = element("div", { class: "live" },
       element("div", { class: "live" }, this._picturePlace, numbers),
-      element("div", { class: "live beside" },
-        element("div", { class: "smoothing" }, element("label", { for: "smoothing" }, "Smoothing"), this._smoothing, this._smoothed),
-        element("div", { class: "curves" }, this._plots.returns.root, this._plots.lengths.root, this._plots.rewards.root)),
+      element("div", { class: "curves beside" }, this._plots.returns.root, this._plots.lengths.root, this._plots.rewards.root),
       element("div", { class: "tables below" },
-        table("Newest episodes", [["Episode", "number"], ["Return", "number"], ["Length", "number"], ["End", ""]], this._episodes),
-        table("Newest steps", [["Episode", "number"], ["Step", "number"], ["Reward", "number"], ["Action", ""], ["Observation", ""]], this._steps)));
+        this._episodes.root, this._steps.root));
     this._listen = new AbortController();
     const { signal } = this._listen;
     history.addEventListener("episodes", () => { this._drawCurves(); this._tabulate(); this._count(); }, { signal });
@@ -63,20 +62,19 @@ export class LiveView {
     this._picture?.close();
     this._lane = lane;
     this._picture = new LivePicture(this._run, { lane });
-    const freeze = iconButton("pause", "Freeze the picture", () => {
+    const freeze = element("button", { type: "button", "aria-pressed": "false", title: "Keep this picture; the run goes on", click: () => {
       const frozen = freeze.getAttribute("aria-pressed") !== "true";
       freeze.setAttribute("aria-pressed", frozen);
-      freeze.replaceChildren(icon(frozen ? "play" : "pause"));
       this._picture.freeze(frozen);
-    });
-    freeze.setAttribute("aria-pressed", "false");
+    } }, icon("freeze"), "Freeze");
     const rate = element("select", { change: () => this._picture.setRate(Number(rate.value)) },
-      ...RATES.map((each) => element("option", { value: each, selected: each === usualRate() }, `${each} per second`)));
+      ...RATES.map((each) => element("option", { value: each, selected: each === usualRate() }, `${each} fps`)));
     const hud = element("input", { type: "checkbox", checked: true, change: () => { this._picture.hud.style.visibility = hud.checked ? "" : "hidden"; } });
     this._lanes = element("select", { "aria-label": "Environment", change: () => this._showPicture(this._lanes.value) });
     this._offered = null;
     this._picturePlace.replaceChildren(this._picture.root,
-      element("div", { class: "bar" }, freeze, element("label", {}, "Frames", rate), element("label", {}, hud, "Numbers"), this._lanes,
+      element("div", { class: "bar" }, freeze, element("label", {}, element("span", { class: "visually-hidden" }, "Frames per second"), rate),
+        element("label", {}, hud, "Numbers"), this._lanes,
         reducedMotion.matches ? element("span", { class: "quiet" }, "Slow, as your system asks for little motion.") : null));
     this._offerLanes();
   }
@@ -107,34 +105,43 @@ export class LiveView {
     const window = WINDOWS[this._smoothing.value];
     setText(this._smoothed, window === 1 ? "none" : `mean of ${window}`);
     this._smoothing.setAttribute("aria-valuetext", this._smoothed.textContent);
-    const { agents } = this._history;
+    // By name, so that each has the same colour on every page and at every visit.
+    const agents = this._history.agents.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
     for (const [kind, plot] of Object.entries(this._plots)) {
       plot.show(agents.map((agent, number) => {
         const series = this._history[kind].get(agent);
         // Steps are counted backwards from the newest, episodes forwards from the first.
         return { name: agent, number, series, start: kind === "rewards" ? 1 - series.length : 1 };
-      }), window);
+      }), window, agents.length > 1);
     }
   }
 
   _tabulate() {
     const replay = `#/run/${encodeURIComponent(this._run)}/replay`;
-    this._episodes.replaceChildren(...this._history.episodes.slice(-TABLE_ROWS).reverse().map((each) => element("tr", {},
-      element("td", { class: "number" }, element("a", { href: `${replay}/${each.number}`, "aria-label": `Replay episode ${each.number}` }, numberText(each.number))),
-      element("td", { class: "number" }, numberText(each.total)),
-      element("td", { class: "number" }, numberText(each.length)),
-      element("td", {}, endingText(each.ending)))));
-    this._steps.replaceChildren(...this._history.newest.toReversed().map((each) => element("tr", {},
-      element("td", { class: "number" }, numberText(each.episode)),
-      element("td", { class: "number" }, numberText(each.step)),
-      element("td", { class: "number" }, numberText(each.reward)),
-      element("td", { class: "long" }, each.action),
-      element("td", { class: "long", title: each.observation }, each.observation))));
+    const several = this._history.agents.length > 1;
+    this._episodes.fill(several, this._history.episodes.slice(-TABLE_ROWS).reverse().map((each) => [each.agent,
+      element("a", { href: `${replay}/${each.number}`, "aria-label": `Replay episode ${each.number}` }, numberText(each.number)),
+      numberText(each.total), numberText(each.length), endingText(each.ending)]));
+    this._steps.fill(several, this._history.newest.toReversed().map((each) => [each.agent,
+      numberText(each.episode), numberText(each.step), numberText(each.reward), each.action, each.observation]));
   }
 }
 
-function table(caption, columns, body) {
-  return element("div", { class: "card" }, element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", {}, element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))), body)));
+/** Rows under headings; whose they are is told where there are several agents. */
+class Table {
+  constructor(caption, columns) {
+    this._columns = columns;
+    this._body = element("tbody");
+    this._table = element("table", {}, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))), this._body);
+    this.root = element("div", { class: "card" }, element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": caption }, this._table));
+  }
+
+  fill(several, rows) {
+    this._table.classList.toggle("several", several);
+    this._body.replaceChildren(...rows.map((cells) => element("tr", {}, ...cells.map((cell, i) => {
+      const [, kind] = this._columns[i];
+      return element("td", { class: kind, title: kind === "long" ? cell : null }, cell);
+    }))));
+  }
 }

@@ -18,15 +18,24 @@ function place() {
   if (kind === "grid") return { view: "grid" };
   if (kind !== "run" || !run) return { view: "runs" };
   const known = ["live", "replay", "log"].includes(tab);
-  return { view: "run", run: decodeURIComponent(run), tab: known ? tab : "live", episode: episode === undefined ? undefined : Number(episode) };
+  return { view: "run", run: decoded(run), tab: known ? tab : "live", episode: episode === undefined ? undefined : Number(episode) };
+}
+
+/** What was encoded for an address; an address that somebody typed may not be encoded at all. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function nothingChosen() {
   return {
     root: element("div", { class: "empty" },
       element("h1", {}, "Choose a run"),
-      element("p", {}, "Runs appear here as soon as the daemon hears of them. Start one with "),
-      element("p", {}, element("code", {}, "lanekit run --worker NAME --env CartPole-v1"))),
+      element("p", {}, "Runs appear in the list as soon as the daemon hears of them. To start one:"),
+      element("p", {}, element("code", {}, "lanekit run --worker demo"))),
     close() {},
   };
 }

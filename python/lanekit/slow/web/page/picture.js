@@ -43,7 +43,6 @@ export class LivePicture {
       return [element("dt", {}, name), this._numbers[key]];
     });
     this.hud = element("div", { class: "hud", role: "group", "aria-label": "Newest numbers" }, this._statusLine, element("dl", {}, ...rows));
-    this._compact = compact;
     if (compact) this._statusLine.hidden = true;
     this.root = element("div", { class: "stage" }, this.canvas, this._says, this.hud);
     this._resized = new ResizeObserver(() => this._wish());
@@ -118,7 +117,7 @@ export class LivePicture {
     picture.close();
     this.frames += 1;
     this.canvas.dataset.seq = head.seq;
-    if (!this._compact) this.root.style.setProperty("--shape", shape(head.sourceWidth / head.sourceHeight));
+    this.root.style.setProperty("--shape", shape(head.sourceWidth / head.sourceHeight));
     this.root.classList.toggle("crisp", head.sourceWidth * 2 <= this.root.clientWidth);
     this._tell(head);
     const encoding = head.sourceWidth * head.sourceHeight <= SMALL ? "png" : "jpeg";
@@ -129,11 +128,11 @@ export class LivePicture {
   }
 
   _tell(head) {
-    this._tellStatus(head.status, this.frames ? "" : head.problem && `No picture yet. It appears when a worker of this run publishes one.`);
+    this._tellStatus(head.status, this.frames ? "" : head.problem && "Nobody publishes pictures of this run now. One appears as soon as a worker does.");
     if (!head.metrics) return;
-    setText(this._numbers.reward, head.metrics.reward.toFixed(2));
-    setText(this._numbers.return, head.metrics.return.toFixed(2));
-    setText(this._numbers.rate, head.metrics.rate.toFixed(1));
+    setText(this._numbers.reward, fixed(head.metrics.reward, 2));
+    setText(this._numbers.return, fixed(head.metrics.return, 2));
+    setText(this._numbers.rate, fixed(head.metrics.rate, 1));
   }
 
   _tellStatus(status, words = "") {
@@ -142,4 +141,9 @@ export class LivePicture {
     setText(this._says, this.frames ? "" : words || "Waiting for the first picture");
     this.hud.hidden = status === "fastlane-unavailable" && !this.frames;
   }
+}
+
+/** A number with so many decimals; a dash for what JSON has no number for: a NaN, an infinity. */
+function fixed(value, decimals) {
+  return value === null ? "–" : value.toFixed(decimals);
 }

@@ -1,7 +1,7 @@
 // A plot of one number: faint as it is, strong smoothed; as quick with a million as with a few.
 
 import { agentColour, colour, onAppearance } from "./appearance.js";
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { numberText, padded, ticks, tickTexts } from "./numbers.js";
 
 const LEFT = 52;
@@ -15,8 +15,9 @@ export class Plot {
     this._axis = axis;
     this._curves = [];
     this._window = 1;
+    this._named = false;
     this._place = null;
-    this._summary = element("span", { class: "quiet" });
+    this._summary = element("span", { class: "legend quiet" });
     this._canvas = element("canvas", {
       tabindex: "0", role: "img", "aria-label": title,
       pointermove: (event) => this._point(event), pointerleave: () => this._read(null),
@@ -30,11 +31,12 @@ export class Plot {
     this._title = title;
     this._resized = new ResizeObserver(() => this._draw());
     this._resized.observe(this._canvas);
-    this._forget = onAppearance(() => this._draw());
+    this._forget = onAppearance(() => { this._summarise(); this._draw(); });
   }
 
-  /** Show curves: `{ name, number, series, start }`, and their means over `window`. */
-  show(curves, window) {
+  /** Show curves: `{ name, number, series, start }`, and their means over `window`; with a legend if they are `named`. */
+  show(curves, window, named = false) {
+    this._named = named;
     this._curves = curves.filter((curve) => curve.series.length);
     this._window = window;
     this._summarise();
@@ -50,14 +52,20 @@ export class Plot {
   }
 
   _summarise() {
-    const [curve] = this._curves;
-    let text = "nothing yet";
-    if (curve) {
-      text = `last ${numberText(curve.series.last)}`;
-      if (this._window > 1) text += ` · mean of ${this._window}: ${numberText(curve.series.mean(curve.series.length - 1, this._window))}`;
-    }
-    this._summary.textContent = text;
-    this._canvas.setAttribute("aria-label", `${this._title}: ${text}. Left and right arrow keys read values.`);
+    const mean = ({ series }) => numberText(series.mean(series.length - 1, this._window));
+    const texts = this._curves.slice(0, MOST_LINES).map((curve) => {
+      const last = `last ${numberText(curve.series.last)}`;
+      return this._window > 1 ? `${last} · mean of ${this._window}: ${mean(curve)}` : last;
+    });
+    const more = this._curves.length - texts.length;
+    const legend = this._named && texts.length > 0;
+    if (legend) {
+      const value = (curve) => (this._window > 1 ? mean(curve) : numberText(curve.series.last));
+      this._summary.replaceChildren(...this._curves.slice(0, MOST_LINES).map((curve) =>
+        element("span", {}, coloured(curve.number), `${curve.name} `, element("b", {}, value(curve)))), more > 0 ? `and ${more} more` : "");
+    } else setText(this._summary, texts[0] ?? "nothing yet");
+    const said = legend ? this._curves.slice(0, MOST_LINES).map(({ name }, i) => `${name}: ${texts[i]}`).join("; ") : texts[0] ?? "nothing yet";
+    this._canvas.setAttribute("aria-label", `${this._title}: ${said}. Left and right arrow keys read values.`);
   }
 
   // --- drawing ---
@@ -170,11 +178,8 @@ export class Plot {
     const lines = this._place === null ? [] : this._linesAt(this._place);
     this._readOut.hidden = !lines.length;
     if (lines.length) {
-      this._readOut.replaceChildren(element("div", { class: "quiet" }, `${this._axis} ${numberText(this._place)}`), ...lines.map(([number, text]) => {
-        const dot = element("i", { class: "dot" });
-        dot.style.background = agentColour(number);
-        return element("div", {}, dot, text);
-      }));
+      this._readOut.replaceChildren(element("div", { class: "quiet" }, `${this._axis} ${numberText(this._place)}`),
+        ...lines.map(([number, text]) => element("div", {}, coloured(number), text)));
       const x = scale.x(this._place);
       const left = x + 12 + this._readOut.offsetWidth > this._canvas.clientWidth ? x - 12 - this._readOut.offsetWidth : x + 12;
       this._readOut.style.left = `${Math.max(2, left)}px`;
@@ -194,6 +199,13 @@ export class Plot {
     }
     return lines.slice(0, MOST_LINES);
   }
+}
+
+/** An agent's mark, in its colour. */
+function coloured(number) {
+  const mark = element("i", { class: "dot" });
+  mark.style.background = agentColour(number);
+  return mark;
 }
 
 /** Draw a line as it is: at most a low and a high in each column of pixels. */

@@ -42,7 +42,7 @@ export class ReplayView {
         this._slider, this._speed, element("label", {}, this._loop, "Loop")));
     this._choose = element("div", { class: "choose", hidden: true }, this._whoLabel, element("label", { for: "episode" }, "Episode", this._which),
       element("button", { type: "button", click: () => this._find() }, "Look again"));
-    this.root = element("div", {}, this._choose, this._problem, this._body);
+    this.root = element("div", { class: "replay" }, this._choose, this._problem, this._body);
     this._find();
   }
 

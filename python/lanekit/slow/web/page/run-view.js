@@ -16,6 +16,7 @@ export class RunView {
     this._history = new RunHistory(runId);
     this._state = element("span");
     this._badge = element("span", { class: "badge", role: "status" }, element("i", { class: "dot" }), this._state);
+    this._reason = element("p", { class: "run-reason" });
     this._about = element("p", { class: "run-about" });
     this._actions = new ActionBar();
     this._tabs = new Map(TABS.map(([tab, name]) => [tab, element("button", {
@@ -26,7 +27,7 @@ export class RunView {
       element("div", { class: "run-head" },
         element("a", { class: "button back", href: "#/" }, "‹ Runs"),
         element("h1", {}, runId), this._badge, this._actions.root),
-      this._about,
+      this._reason, this._about,
       element("div", { class: "tabs", role: "tablist", "aria-label": "What to look at", keydown: (event) => this._arrow(event) }, ...this._tabs.values()),
       this._panel);
     this._onChange = () => this._update();
@@ -65,7 +66,9 @@ export class RunView {
     const names = [...this._tabs.keys()];
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
-    const next = names[(names.indexOf(this._tab) + by + names.length) % names.length];
+    // From the one that has the focus: what is shown follows the address, which may be a moment later.
+    const focused = names.findIndex((name) => this._tabs.get(name) === document.activeElement);
+    const next = names[(focused + by + names.length) % names.length];
     this._go(next);
     this._tabs.get(next).focus();
   }
@@ -75,13 +78,20 @@ export class RunView {
     this._actions.root.hidden = !run;
     if (!run) {
       setText(this._state, this._book.complete ? "unknown" : "loading");
-      setText(this._about, this._book.complete ? this._history.problem || "The daemon knows no run of this name." : "");
+      setText(this._reason, this._book.complete ? this._history.problem || "The daemon knows no run of this name." : "");
       return;
     }
     this._badge.dataset.state = run.state;
     setText(this._state, run.archived ? `${run.state} (archived)` : run.state);
     this._actions.update(run);
     const workers = run.workers.map(({ id, host }) => [id, host && `on ${host}`].filter(Boolean).join(" "));
-    setText(this._about, [run.reason, ...workers, run.command.join(" ")].filter(Boolean).join(" · "));
+    setText(this._reason, run.reason);
+    setText(this._about, [...workers, commandText(run.command)].filter(Boolean).join(" · "));
+    this._about.title = run.command.join(" ");
   }
+}
+
+/** A command as people read it: programs and files without the way to them. The title has it whole. */
+function commandText(command) {
+  return command.map((word) => (word.startsWith("/") ? word.replace(/\/+$/, "").split("/").at(-1) : word)).join(" ");
 }

@@ -23,11 +23,12 @@ export async function ask(path, { method = "GET", query = {}, body } = {}) {
 
 /** Wait until this browser may talk to the daemon: by its cookie, its address, or the reader. */
 export async function loggedIn() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    // Out of sight, and out of the history.
-    history.replaceState(null, "", location.pathname);
-    await ask("/api/login", { method: "POST", body: { token: given } }).catch(() => {});
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (given.get("token")) {
+    // Out of sight, and out of the history; what is left names the run to open on.
+    const run = given.get("run");
+    history.replaceState(null, "", run ? `${location.pathname}#/run/${encodeURIComponent(run)}` : location.pathname);
+    await ask("/api/login", { method: "POST", body: { token: given.get("token") } }).catch(() => {});
   }
   while (true) {
     try {

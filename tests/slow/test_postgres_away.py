@@ -7,7 +7,7 @@ import numbered_worker
 import pytest
 from campaign import House, wait_until
 from postgres_server import PostgresServer
-from test_faults import begin, finish, written
+from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
 
