@@ -27,7 +27,7 @@ OPTIONS = [
     ("grpc.max_send_message_length", 2**28),
     ("grpc.max_receive_message_length", 2**28),
     ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # how long it may take to connect
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
 ]

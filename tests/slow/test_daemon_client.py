@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -74,6 +75,18 @@ def test_a_daemon_that_was_only_just_started_is_waited_for(make_daemon: MakeDaem
             assert client.list_runs() == []
     finally:
         starting.join()
+
+
+def test_a_daemon_that_takes_its_time_to_answer_is_not_called_absent(daemon: DaemonProcess) -> None:
+    daemon.signal(signal.SIGSTOP)
+    try:
+        with DaemonClient(daemon.target) as client, ThreadPoolExecutor(1) as thread:
+            runs = thread.submit(client.list_runs)
+            time.sleep(1.0)  # it is connected to, and says nothing
+            daemon.signal(signal.SIGCONT)
+            assert runs.result() == []
+    finally:
+        daemon.signal(signal.SIGCONT)
 
 
 @pytest.mark.once

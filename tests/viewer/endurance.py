@@ -1,10 +1,10 @@
 """A day in front of the window, as fast as the machine allows.
 
 ``python -m tests.viewer.endurance [--hours 24]``. A real tab in a real window gets a new frame at
-each tick, 60 for every second that is simulated, and is painted once in that second. Meanwhile it
-is hidden and shown, workers come back with frames of another size and format, some are killed,
-other tabs of the run are opened and closed, films and screenshots are taken. Now and then
-everything that could grow is counted; at the end nothing may have grown.
+each tick, 60 for every second that is simulated, and paints each of them. Meanwhile it is hidden
+and shown, workers come back with frames of another size and format, some are killed, other tabs of
+the run are opened and closed, films and screenshots are taken. Now and then everything that could
+grow is counted; at the end nothing may have grown.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_QUICK_BACKEND", "software")
 
 import argparse
+import ctypes
 import gc
 import itertools
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -84,6 +85,7 @@ class Sizes:
     def now(cls) -> Sizes:
         """Count."""
         gc.collect()
+        _give_back()
         process = psutil.Process()
         status = Path("/proc/self/status").read_text(encoding="ascii")
         private = next(line for line in status.splitlines() if line.startswith("RssAnon"))
@@ -95,6 +97,11 @@ class Sizes:
             mappings=Path("/proc/self/maps").read_text(encoding="utf-8").count("\n"),
             objects=len(gc.get_objects()),
         )
+
+
+def _give_back() -> None:
+    """Return to the system what the allocator only keeps for later: after a film, megabytes."""
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 MAY_GROW = Sizes(
@@ -273,6 +280,12 @@ def live(window: Window, minutes: int, rhythm: Rhythm) -> Iterator[tuple[int, Si
             yield minute, Sizes.now()
 
 
+def least(counted: Sequence[Sizes]) -> Sizes:
+    """Return the least of each: what tabs and films leave goes, but not always before the count."""
+    names = [field.name for field in fields(Sizes)]
+    return Sizes(**{name: min(getattr(sizes, name) for sizes in counted) for name in names})
+
+
 def growth(first: Sizes, last: Sizes) -> dict[str, int]:
     """Return what has grown by more than it may, and by how much."""
     names = [field.name for field in fields(Sizes)]
@@ -284,8 +297,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=int, default=24)
     hours = parser.parse_args().hours
-    if hours < 3:
-        parser.error("at least 3 hours: the first two are those in which what is made once is made")
+    if hours < 8:
+        parser.error("at least 8 hours: in the first two, what is made once is made")
     application = QApplication([])
     counted: list[Sizes] = []
     with tempfile.TemporaryDirectory(prefix="lk-") as directory:
@@ -296,7 +309,7 @@ def main() -> int:
             print(f"{minute // 60:4}  {sizes}", flush=True)
         window.close()
     print(f"{window.ticks:,} ticks, {window.frames:,} frames, {window.paints:,} painted")
-    grown = growth(counted[1], counted[-1])
+    grown = growth(least(counted[1:4]), least(counted[-3:]))
     print(f"has grown: {grown}" if grown else "nothing has grown since the second hour")
     return 1 if grown else 0
 

@@ -152,7 +152,9 @@ def channel_options() -> list[tuple[str, int | str]]:
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        # Despite its name, how long a connection may take to be made before it counts as failed.
+        # A busy daemon or a far one needs more than a moment.
+        ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         # Proxies of the web (http_proxy) have no business between a worker and its daemon.
         ("grpc.enable_http_proxy", 0),
