@@ -87,8 +87,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             given = any(key == METADATA_KEY for key, _ in context.invocation_metadata() or ())
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
-                "the token that came with this call is none of this daemon's; --token-file names "
-                "the file with the right one"
+                "the token that came with this call is none of this daemon's: check --token-file"
                 if given
                 else "this daemon needs its token with each call: --token-file, "
                 "or metadata 'authorization: Bearer TOKEN'",
