@@ -58,7 +58,10 @@ class Network:
         port, directory = self.address.split(":")[1], str(self.root / "ray")
         head = ["--head", "--port", port, "--temp-dir", directory]
         self._start(
-            "head", HERE, [], [*head, "--include-dashboard=false", "--ray-client-server-port=0"]
+            "head",
+            HERE,
+            [],
+            [*head, "--include-dashboard=false", f"--ray-client-server-port={free_port()}"],
         )
         self._start(
             "far", THERE, ["ip", "netns", "exec", self.namespace], ["--address", self.address]

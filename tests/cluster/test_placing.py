@@ -208,12 +208,12 @@ def test_a_run_id_is_used_once_on_the_whole_cluster(raylets: Raylets) -> None:
 
 
 def test_a_node_that_dies_ends_its_runs_and_says_so(raylets: Raylets) -> None:
-    raylets.add("frail", cpus=1)
+    raylets.add("mortal", cpus=1)
     placed = place_run(
-        "stepping", {"run_id": new_id(), **ENDLESS}, node=raylets.node("frail").node_id
+        "stepping", {"run_id": new_id(), **ENDLESS}, node=raylets.node("mortal").node_id
     )
     wait_for(placed, "running")
-    raylets.kill("frail")
+    raylets.kill("mortal")
     with pytest.raises(NodeLost, match=f"{placed.run_id}.*has ended with it"):
         RemoteDaemon(placed).run(placed.run_id)
     found, missing = placed_runs()

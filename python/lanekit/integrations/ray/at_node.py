@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lanekit.errors import ClusterError, LanekitError, TelemetryError, WorkerError
+from lanekit.errors import (
+    ClusterError,
+    DaemonUnavailable,
+    LanekitError,
+    TelemetryError,
+    WorkerError,
+)
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.endpoint import default_socket, parse_target, read_token, state_directory
 from lanekit.slow.local_daemon import START_SECONDS, somebody_listens
@@ -24,6 +30,8 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.address import parse_store
 from lanekit.worker import find_worker
 
+ENDING_SECONDS = 0.5
+"""How long a process that was killed may keep its socket open."""
 STREAMS = ("stream_episodes", "stream_events")
 
 
@@ -163,8 +171,14 @@ def placed_here(token_file: str = "") -> list[tuple[pb.Run, str]]:
     placed = dict(_placed())
     if not placed or not somebody_listens(own_socket()):
         return []
-    with client(token_file) as asked:
-        runs = asked.list_runs(include_archived=True)
+    try:
+        with client(token_file) as asked:
+            runs = asked.list_runs(include_archived=True)
+    except DaemonUnavailable:
+        time.sleep(ENDING_SECONDS)
+        if somebody_listens(own_socket()):
+            raise
+        return []  # it was just ending
     return [(run, placed[run.run_id]) for run in runs if run.run_id in placed]
 
 

@@ -166,9 +166,12 @@ class Daemon:
             )
             self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
-            addresses = self._listen(server)
+            addresses = self._listen_on_tcp(server)
             if options.web is not None:
                 addresses.append(await service.page.open(options.web))
+            # Last: whoever finds the socket finds a daemon that has come up.
+            add_unix_socket(server, options.socket)
+            addresses.insert(0, f"unix:{options.socket}")
             await server.start()
             ready(addresses)
             await supervisor.adopt_orphans()
@@ -195,22 +198,20 @@ class Daemon:
             held.callback(lock.release)
         prepare_socket(options.socket)
 
-    def _listen(self, server: grpc.aio.Server) -> list[str]:
+    def _listen_on_tcp(self, server: grpc.aio.Server) -> list[str]:
         options = self._options
-        add_unix_socket(server, options.socket)
-        addresses = [f"unix:{options.socket}"]
-        if options.listen is not None:
-            host, port = check_listen(
-                options.listen,
-                tls=options.tls_cert is not None,
-                token=options.token_file is not None,
-                insecure_loopback=options.insecure_loopback,
-            )
-            credentials = None
-            if options.tls_cert is not None and options.tls_key is not None:
-                credentials = server_credentials(options.tls_cert, options.tls_key)
-            addresses.append(add_tcp_port(server, host, port, credentials))
-        return addresses
+        if options.listen is None:
+            return []
+        host, port = check_listen(
+            options.listen,
+            tls=options.tls_cert is not None,
+            token=options.token_file is not None,
+            insecure_loopback=options.insecure_loopback,
+        )
+        credentials = None
+        if options.tls_cert is not None and options.tls_key is not None:
+            credentials = server_credentials(options.tls_cert, options.tls_key)
+        return [add_tcp_port(server, host, port, credentials)]
 
     @staticmethod
     def _add_services(server: grpc.aio.Server, service: TrainerService, health: Health) -> None:
