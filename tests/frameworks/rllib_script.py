@@ -12,7 +12,7 @@ from lanekit.slow import emit
 
 
 def main() -> None:
-    ray.init(num_cpus=4, include_dashboard=False)
+    ray.init(address="local", num_cpus=4, include_dashboard=False)
     register_env("watched", watched("CartPole-v1"))
     config = (
         PPOConfig()
