@@ -126,7 +126,7 @@ def worker(run_id: str) -> Iterator[PictureWorker]:
     """Publishes pictures as the run."""
     process = PictureWorker(run_id)
     yield process
-    process.kill()
+    process.leave()
 
 
 @pytest.fixture

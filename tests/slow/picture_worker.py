@@ -36,8 +36,9 @@ class PictureWorker:
         raise AssertionError(f"the worker ended before it was {word}")
 
     def leave(self) -> None:
-        """Let it end by itself."""
-        self._process.communicate("")
+        """Let it end by itself, and take its lane along; nothing, if it has been killed."""
+        if self._process.returncode is None:
+            self._process.communicate("")
 
     def kill(self) -> None:
         """End it without a chance to say good-bye."""

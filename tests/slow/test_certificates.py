@@ -48,7 +48,7 @@ def worker() -> Iterator[str]:
     run = f"tls-{time.time_ns()}"
     process = PictureWorker(run)
     yield run
-    process.kill()
+    process.leave()
 
 
 def watch(address: str, run: str, **how: object) -> None:

@@ -204,7 +204,7 @@ def test_frames_of_another_tokens_run_are_neither_listed_nor_shown(shared: Daemo
         with DaemonClient(shared.target, token=OWNERS) as owner:
             assert run in {lane.run_id for lane in owner.list_lanes()}
     finally:
-        worker.kill()
+        worker.leave()
 
 
 def test_a_stream_that_turns_to_another_run_half_way_is_cut(stubs: tuple[Any, Any, Any]) -> None:
