@@ -83,7 +83,7 @@ def test_the_lane_comes_back_with_the_daemon_and_with_the_worker(
             until(lambda: reader.latest_frame() is not None and not reader.connected)
             other = PictureWorker(run_id, 20, 10)
             frame_where(reader, lambda frame: (frame.width, frame.height) == (20, 10))
-            other.kill()
+            other.leave()
 
 
 def test_two_viewers_of_one_machine_do_not_get_in_each_others_way(

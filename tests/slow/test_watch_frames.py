@@ -183,7 +183,7 @@ def test_status_words_are_those_of_the_local_viewer(client: DaemonClient, run_id
         assert until(stream, lambda u: u.status != "connected").status == "reconnecting"
         worker = PictureWorker(run_id)
         assert until(stream, lambda u: u.status != "reconnecting").status == "connected"
-        worker.kill()
+        worker.leave()
 
 
 def test_a_watch_does_not_outlast_the_daemons_orderly_end(
