@@ -60,7 +60,7 @@ struct lk_platform_info {
     uint32_t cache_line;        /* bytes */
     uint32_t layout_major;
     uint32_t layout_minor;
-    char copy_method[32]; /* how frames are copied: "rep movsb", "ldp/stp", "atomic words" */
+    char copy_method[32]; /* how frames are copied: "rep movsb", "vectors", "ldp/stp", ... */
     char compiler[64];
 };
 

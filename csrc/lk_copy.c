@@ -24,12 +24,63 @@ static inline void move_bytes(void *to, const void *from, size_t size) {
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
 }
 
+/* Measured on an AMD EPYC: vectors take 0.6 to 0.75 of the time of string operations into a ring
+ * that the nearest caches do not hold, and 0.96 at 21 kB; glibc's memcpy is no faster than string
+ * operations. Out of a ring both are the same, but for small frames. On Intel Xeons string
+ * operations were as fast as anything else. */
+static inline bool vectors_are_faster(void) {
+#if defined(LK_COPY_VECTORS) /* a test has its own opinion */
+    return LK_COPY_VECTORS && __builtin_cpu_supports("avx");
+#else
+    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx");
+#endif
+}
+
+enum { BLOCK = 128, SMALL = 128 * 1024 };
+
+static inline void move_block(uint8_t *to, const uint8_t *from) {
+    __asm__ volatile("vmovdqu   (%1), %%ymm0\n\t"
+                     "vmovdqu 32(%1), %%ymm1\n\t"
+                     "vmovdqu 64(%1), %%ymm2\n\t"
+                     "vmovdqu 96(%1), %%ymm3\n\t"
+                     "vmovdqu %%ymm0,   (%0)\n\t"
+                     "vmovdqu %%ymm1, 32(%0)\n\t"
+                     "vmovdqu %%ymm2, 64(%0)\n\t"
+                     "vmovdqu %%ymm3, 96(%0)"
+                     :
+                     : "r"(to), "r"(from)
+                     : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+}
+
+/* Ordinary loads and stores, which x86 makes visible in program order. The last block may overlap
+ * the one before it: the same bytes once more. */
+static inline void move_blocks(uint8_t *to, const uint8_t *from, size_t size) {
+    size_t last = size - BLOCK;
+    for (size_t at = 0; at < last; at += BLOCK) {
+        move_block(to + at, from + at);
+    }
+    move_block(to + last, from + last);
+    __asm__ volatile("vzeroupper" ::: "memory");
+}
+
 void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
-    move_bytes((void *)shared, private_bytes, size);
+    if (size >= BLOCK && vectors_are_faster()) {
+        move_blocks((uint8_t *)shared, private_bytes, size);
+    } else {
+        move_bytes((void *)shared, private_bytes, size);
+    }
 }
 
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
-    move_bytes(private_bytes, (const void *)shared, size);
+    if (size >= BLOCK && size < SMALL && vectors_are_faster()) {
+        move_blocks(private_bytes, (const uint8_t *)shared, size);
+    } else {
+        move_bytes(private_bytes, (const void *)shared, size);
+    }
+}
+
+const char *lk_copy_method(void) {
+    return vectors_are_faster() ? "vectors" : "rep movsb";
 }
 
 /* Non-temporal stores spare the read of each cache line that a normal store to memory outside the
@@ -80,6 +131,14 @@ static void words_from_shared(uint8_t *to, const _Atomic uint64_t *shared, size_
     for (; size > 0; size--, to++, bytes++) {
         *to = atomic_load_explicit(bytes, memory_order_relaxed);
     }
+}
+
+const char *lk_copy_method(void) {
+#if defined(LK_COPY_AARCH64)
+    return "ldp/stp";
+#else
+    return "atomic words";
+#endif
 }
 
 #if defined(LK_COPY_AARCH64)

@@ -114,7 +114,7 @@ static int open_segment(const lk_frame_reader *reader, lk_segment **segment,
 }
 
 static void settle(lk_frame_reader *reader, lk_segment *segment) {
-    uint64_t now = lk_clock_ns();
+    uint64_t now = lk_clock_coarse_ns();
     reader->segment = segment;
     reader->header = lk_segment_base(segment);
     lk_frame_reader_start_over(reader, lk_frame_reader_head(reader));

@@ -254,9 +254,6 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
         if (status != LK_OK) {
             return status;
         }
-        if (deadline == UINT64_MAX && timeout_ns < UINT64_MAX - now) {
-            deadline = now + timeout_ns;
-        }
         uint64_t head = lk_frame_reader_head(reader);
         if (head < reader->cursor) {
             lk_frame_reader_start_over(reader, head);
@@ -265,6 +262,10 @@ int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
             return (int)lk_frame_reader_leave(reader, 1);
         }
         check_owner(reader, now);
+        now = lk_clock_ns();
+        if (deadline == UINT64_MAX && timeout_ns < UINT64_MAX - now) {
+            deadline = now + timeout_ns;
+        }
         if (now >= deadline) {
             return (int)lk_frame_reader_leave(reader, 0);
         }

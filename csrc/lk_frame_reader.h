@@ -71,13 +71,14 @@ static inline void lk_frame_reader_be_seen(lk_frame_reader *reader, uint64_t now
     }
 }
 
-/* Begin a call that reads: be seen, and move on if a new writer has come. */
+/* Begin a call that reads: be seen, and move on if a new writer has come. `now` is coarse, as all
+ * the times are that a reader keeps. */
 static inline int lk_frame_reader_enter(lk_frame_reader *reader, uint64_t *now) {
     int status = lk_guard_enter(&reader->guard);
     if (status != LK_OK) {
         return status;
     }
-    *now = lk_clock_ns();
+    *now = lk_clock_coarse_ns();
     lk_frame_reader_be_seen(reader, *now);
     if (lk_frame_reader_orphaned(reader)) {
         status = lk_frame_reader_follow(reader, *now);

@@ -321,7 +321,7 @@ int lk_frame_watched(lk_frame_writer *writer) {
         return status;
     }
     uint64_t until = atomic_load_explicit(&writer->header->watched_until_ns, memory_order_relaxed);
-    uint64_t now = lk_clock_ns();
+    uint64_t now = lk_clock_coarse_ns(); /* after the load: readers add the lease to theirs */
     return (int)leave(writer, until > now && until - now <= LK_LEASE_MAX_NS);
 }
 

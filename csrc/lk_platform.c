@@ -62,6 +62,16 @@ uint64_t lk_clock_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t lk_clock_coarse_ns(void) {
+#if defined(CLOCK_MONOTONIC_COARSE)
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#else
+    return lk_clock_ns();
+#endif
+}
+
 /* --- futex ------------------------------------------------------------------------------------ */
 
 #if defined(__linux__)
@@ -283,13 +293,7 @@ int lk_platform_describe(struct lk_platform_info *out) {
     out->cache_line = LK_CACHE_LINE;
     out->layout_major = LK_LAYOUT_MAJOR;
     out->layout_minor = LK_LAYOUT_MINOR;
-#if defined(LK_COPY_X86)
-    snprintf(out->copy_method, sizeof out->copy_method, "rep movsb");
-#elif defined(LK_COPY_AARCH64)
-    snprintf(out->copy_method, sizeof out->copy_method, "ldp/stp");
-#else
-    snprintf(out->copy_method, sizeof out->copy_method, "atomic words");
-#endif
+    snprintf(out->copy_method, sizeof out->copy_method, "%s", lk_copy_method());
     snprintf(out->compiler, sizeof out->compiler, "%.60s", __VERSION__);
     return LK_OK;
 }

@@ -33,6 +33,10 @@
 #define LK_COPY_AARCH64 1
 #endif
 
+/* The same clock, as of the system's last tick: some milliseconds behind, in a quarter of the time.
+ * For leases and checks that are made now and then. */
+uint64_t lk_clock_coarse_ns(void);
+
 /* Tell the core that we spin: saves power, and on x86 avoids a costly pipeline flush at the end. */
 static inline void lk_cpu_relax(void) {
 #if defined(__x86_64__)
@@ -64,6 +68,9 @@ static inline void lk_streaming_fence(void) {
 
 /* Rings from this size on are written with the streaming copy. */
 uint64_t lk_streaming_threshold(void);
+
+/* How this processor copies best, for people. */
+const char *lk_copy_method(void);
 
 /*
  * Sleep until *word differs from expected, a wake, or the absolute deadline (CLOCK_MONOTONIC).

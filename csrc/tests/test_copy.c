@@ -31,6 +31,10 @@ int main(void) {
         }
     }
     try_size(lk_copy_to_shared, 8000, 3);
+#if defined(LK_COPY_VECTORS) && defined(LK_COPY_X86)
+    const char *expected = LK_COPY_VECTORS ? "vectors" : "rep movsb";
+    CHECK(strcmp(lk_copy_method(), expected) == 0 || !__builtin_cpu_supports("avx"));
+#endif
     try_size(lk_copy_to_shared_streaming, 8000, 3);
     CHECK(lk_streaming_threshold() >= 4u << 20);
     CHECK(lk_streaming_threshold() <= 32u << 20);

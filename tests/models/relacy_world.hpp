@@ -8,6 +8,9 @@ uint64_t lk_clock_ns(void) {
     model_clock += model_clock_step;
     return model_clock;
 }
+uint64_t lk_clock_coarse_ns(void) {
+    return lk_clock_ns();
+}
 void lk_fork_watch(void) {}
 uint32_t lk_fork_generation(void) {
     return 0;
