@@ -261,6 +261,9 @@ def _trajectory(results: Found) -> Iterable[Row]:
         made = partial(Row, "trajectory", question, case)
         memcpy = Figure.of(each["memcpy_spread"])
         yield made("memcpy", "limit", "records/s", "more", memcpy)
+        if each["producers"] > 1:
+            as_much = Figure.of(each["memcpy_into_all_rings_spread"])
+            yield made("memcpy into all rings", "limit", "records/s", "more", as_much)
         for name, found in each["transports"].items():
             wrong = sum(found[key] for key in ("lost", "repeated", "mixed"))
             ours = name.startswith("lanekit")

@@ -41,11 +41,15 @@ QUICK = Effort(rounds=2, warm_up=0.3, seconds=0.7)
 TINY = Effort(rounds=1, warm_up=0.0, seconds=0.2, tokens=(512,), producers=(2,))
 
 
-def memcpy_rate(tokens: int, seconds: float) -> float:
-    """Return records/s of a C loop that copies such records into a ring of the lane's size."""
-    size = size_of(tokens)
-    config = FastLaneConfig(12 * tokens // 3 + 2, 3, 1, "GRAY", capacity=max(2, RING_BYTES // size))
-    frames = [np.ones(config.frame_size, np.uint8) for _ in range(AT_HAND)]
+def memcpy_rate(tokens: int, rings: int, seconds: float) -> float:
+    """Return records/s of a C loop that copies such records into so many of the lane's rings.
+
+    Out of as many different records as that many producers have at hand: what the caches can not
+    hold of theirs, they can not hold of the loop's.
+    """
+    capacity = max(2, rings * RING_BYTES // size_of(tokens))
+    config = FastLaneConfig(12 * tokens // 3 + 2, 3, 1, "GRAY", capacity=capacity)
+    frames = [np.ones(config.frame_size, np.uint8) for _ in range(rings * AT_HAND)]
     with limits.PlainRing(f"lanekit-bench-{os.getpid()}", config, create=True) as ring:
         sources = limits.Sources(frames)
         limits.copy_in_untimed(ring, sources, 2 * config.capacity)  # a lap to warm up
@@ -131,7 +135,10 @@ def compare(tokens: int, producers: int, effort: Effort) -> dict[str, Any]:
     machine.pin(machine.WRITER_CORE)
     try:
         for number in range(effort.rounds):
-            found: dict[str, Any] = {"memcpy": memcpy_rate(tokens, min(0.3, effort.seconds))}
+            found: dict[str, Any] = {
+                name: memcpy_rate(tokens, rings, min(0.3, effort.seconds))
+                for name, rings in (("memcpy", 1), ("memcpy into all rings", producers))
+            }
             for kind in TRANSPORTS if number % 2 == 0 else reversed(TRANSPORTS):
                 if kind.name in failed:
                     continue
@@ -167,6 +174,9 @@ def compare(tokens: int, producers: int, effort: Effort) -> dict[str, Any]:
         "memcpy_records_per_second": memcpy,
         "memcpy_spread": quartiles([each["memcpy"] for each in rounds]),
         "memcpy_megabytes_per_second": memcpy * size / 1e6,
+        "memcpy_into_all_rings_spread": quartiles(
+            [each["memcpy into all rings"] for each in rounds]
+        ),
         "transports": rows,
         "about": {kind.name: kind.about() for kind in kinds},
         "failed": failed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,10 @@ SCHEMA = {
 # How many different records a producer has at hand, so that making them costs nothing.
 AT_HAND = 16
 
+Array = npt.NDArray[Any]
 Arrays = dict[str, Any]
+WHO_AND_NUMBER = struct.Struct("=IQ")
+"""What goes along with a record, where it goes as bytes."""
 
 
 def make(who: int, tokens: int) -> list[Arrays]:
@@ -38,6 +42,29 @@ def size_of(tokens: int) -> int:
     return 12 * tokens + 4
 
 
+# Both ends of the three long arrays, and the score. Looking costs every way the same; so it has to
+# be quick, or it would be what is measured.
+Seen = tuple[float, float, float, float, float, float, float]
+
+
+def look_at(tokens: Array, masks: Array, logprobs: Array, score: Array) -> Seen:
+    """Look at a record that came as arrays."""
+    return (
+        tokens.item(0),
+        tokens.item(-1),
+        masks.item(0),
+        masks.item(-1),
+        logprobs.item(0),
+        logprobs.item(-1),
+        score.item(),
+    )
+
+
+def look_at_lists(tokens: list[int], masks: list[int], logprobs: list[float], score: float) -> Seen:
+    """Look at a record that came as lists."""
+    return (tokens[0], tokens[-1], masks[0], masks[-1], logprobs[0], logprobs[-1], score)
+
+
 @dataclass
 class Account:
     """What a consumer has received, and what was wrong with it."""
@@ -48,20 +75,11 @@ class Account:
     repeated: int = 0
     _last: dict[int, int] = field(default_factory=dict)
 
-    def take(
-        self,
-        who: int,
-        number: int,
-        tokens: npt.ArrayLike,
-        masks: npt.ArrayLike,
-        logprobs: npt.ArrayLike,
-        score: float,
-    ) -> None:
-        """Count a record: look at both ends of its arrays, and whether it is the next one."""
+    def take(self, who: int, number: int, seen: Seen) -> None:
+        """Count a record: whether its arrays belong together, and whether it is the next one."""
         mark = who * 1000 + number % AT_HAND
-        ends = (tokens[0], tokens[-1], masks[0], masks[-1], logprobs[0], logprobs[-1])  # type: ignore[index]
         self.received += 1
-        if any(end != mark for end in ends) or score != mark:
+        if seen != (mark,) * 7:
             self.mixed += 1
             return
         last = self._last.get(who, number - 1)

@@ -21,6 +21,12 @@ def _table(row: dict[str, Any]) -> str:
         f"| memcpy in C | {row['memcpy_records_per_second']:,.0f} "
         f"| {row['memcpy_megabytes_per_second']:,.0f} | 1 | | |",
     ]
+    if row["producers"] > 1:
+        rate = row["memcpy_into_all_rings_spread"]["median"]
+        lines.append(
+            f"| memcpy in C, into all rings | {rate:,.0f} | {rate * row['bytes'] / 1e6:,.0f} "
+            f"| {rate / row['memcpy_records_per_second']:.4f} | | |"
+        )
     ours = row["transports"]["lanekit"]["records_per_second"]
     for name, found in row["transports"].items():
         rate = found["records_per_second"]

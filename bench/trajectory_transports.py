@@ -27,11 +27,19 @@ import numpy as np
 
 import lanekit
 from bench.peers.naive_buffer import NaiveBuffer
-from bench.trajectory_records import AT_HAND, SCHEMA, Account, make
+from bench.trajectory_records import (
+    AT_HAND,
+    SCHEMA,
+    WHO_AND_NUMBER,
+    Account,
+    look_at,
+    look_at_lists,
+    make,
+)
 
 SPAWN = multiprocessing.get_context("spawn")
-# As much room for each transport that has a size: this for each producer.
-RING_BYTES = 8 << 20
+# As much room for each transport that has a size: what the lane has by default for each producer.
+RING_BYTES = 4 << 20
 
 
 class Transport:
@@ -93,25 +101,19 @@ class Lane(Transport):
 
     def produce(self, who: int) -> None:
         records = make(who, self.tokens)
-        metas = [b"%d " % who for _ in records]
         with lanekit.TrajectoryWriter.attach(self.lane) as writer:
             for number in range(1 << 62):
-                i = number % AT_HAND
-                writer.put(records[i], metas[i] + b"%d" % number)
+                writer.put(records[number % AT_HAND], WHO_AND_NUMBER.pack(who, number))
 
     def consume(self, account: Account, until: Callable[[], bool]) -> None:
         while not until():
             for record in self._reader.get_batch(16, timeout=0.1):
-                who, number = record.meta.split()
+                who, number = WHO_AND_NUMBER.unpack(record.meta)
                 arrays = record.copy() if self.copied else record
-                account.take(
-                    int(who),
-                    int(number),
-                    arrays["tokens"],
-                    arrays["masks"],
-                    arrays["logprobs"],
-                    float(arrays["score"]),
+                seen = look_at(
+                    arrays["tokens"], arrays["masks"], arrays["logprobs"], arrays["score"]
                 )
+                account.take(who, number, seen)
 
     def close(self) -> None:
         self._reader.close()
@@ -151,14 +153,8 @@ class Naive(Transport):
             if row is None:
                 time.sleep(0)
                 continue
-            account.take(
-                int(row["who"]),
-                int(row["number"]),
-                row["tokens"],
-                row["masks"],
-                row["logprobs"],
-                float(row["score"]),
-            )
+            seen = look_at(row["tokens"], row["masks"], row["logprobs"], row["score"])
+            account.take(int(row["who"]), int(row["number"]), seen)
             self._buffer.done()
 
     def close(self) -> None:
@@ -185,7 +181,7 @@ class _Pickled(Transport):
         while not until():
             with contextlib.suppress(queue.Empty):
                 for who, number, arrays in self._receive():
-                    account.take(who, number, *(arrays[name] for name in SCHEMA))
+                    account.take(who, number, look_at(*(arrays[name] for name in SCHEMA)))
 
 
 class ProcessQueue(_Pickled):
@@ -258,7 +254,7 @@ class ZeroMQ(Transport):
         socket.connect(self.address)
         records = make(who, self.tokens)
         for number in range(1 << 62):
-            parts = [b"%d %d" % (who, number), *records[number % AT_HAND].values()]
+            parts = [WHO_AND_NUMBER.pack(who, number), *records[number % AT_HAND].values()]
             socket.send_multipart(parts, copy=False)
 
     def consume(self, account: Account, until: Callable[[], bool]) -> None:
@@ -266,15 +262,14 @@ class ZeroMQ(Transport):
             if not self._socket.poll(100):
                 continue
             head, tokens, masks, logprobs, score = self._socket.recv_multipart(copy=False)
-            who, number = bytes(head.buffer).split()
-            account.take(
-                int(who),
-                int(number),
+            who, number = WHO_AND_NUMBER.unpack(head.buffer)
+            seen = look_at(
                 np.frombuffer(tokens.buffer, np.int32),
                 np.frombuffer(masks.buffer, np.int32),
                 np.frombuffer(logprobs.buffer, np.float32),
-                float(np.frombuffer(score.buffer, np.float32)[0]),
+                np.frombuffer(score.buffer, np.float32),
             )
+            account.take(who, number, seen)
 
     def close(self) -> None:
         self._socket.close(0)
@@ -352,14 +347,10 @@ class HttpJson(Transport):
         while not until():
             with contextlib.suppress(queue.Empty):
                 got = self._received.get(timeout=0.1)
-                account.take(
-                    got.env_id,
-                    got.number,
-                    got.tokens[0],
-                    got.masks[0],
-                    got.inference_logprobs[0],
-                    got.scores[0],
+                seen = look_at_lists(
+                    got.tokens[0], got.masks[0], got.inference_logprobs[0], got.scores[0]
                 )
+                account.take(got.env_id, got.number, seen)
 
     def close(self) -> None:
         self._server.should_exit = True

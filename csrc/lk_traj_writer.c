@@ -21,7 +21,7 @@ static const uint64_t wait_slice_ns = 50000000;
  * than the record. But not for longer than this, once there is room for one: the consumer may keep
  * what it has taken. */
 static const uint64_t greedy_slice_ns = 1000000;
-enum { GREEDY_SHARE = 8, SMALL_SHARE = 16 };
+enum { GREEDY_SHARE = 8, SMALL_SHARE = 16, LARGE_FIELD = 4096 };
 static const uint64_t consumer_check_every_ns = 200000000;
 
 static int check_lane(const lk_traj_writer *writer) {
@@ -203,6 +203,15 @@ static int64_t finish(lk_traj_writer *writer, const void *metadata, uint64_t met
     return (int64_t)writer->number;
 }
 
+/* Nobody reads these bytes before the head says so: which copy is a matter of time only. */
+static void copy_field(uint8_t *to, const void *from, size_t size) {
+    if (size < LARGE_FIELD) {
+        memcpy(to, from, size);
+    } else {
+        lk_copy_to_shared((_Atomic uint64_t *)(void *)to, from, size);
+    }
+}
+
 int64_t lk_traj_put(lk_traj_writer *writer, const struct lk_traj_array *arrays,
                     const void *metadata, size_t metadata_size, uint64_t timeout_ns) {
     int64_t result = enter(writer);
@@ -216,8 +225,8 @@ int64_t lk_traj_put(lk_traj_writer *writer, const struct lk_traj_array *arrays,
     if (result == 1) {
         for (uint32_t i = 0; i < writer->schema.count; i++) {
             if (writer->rows[i] != LK_TRAJ_ABSENT && writer->rows[i] > 0) {
-                memcpy(body(writer) + writer->places.field[i], arrays[i].data,
-                       writer->rows[i] * writer->schema.row_size[i]);
+                copy_field(body(writer) + writer->places.field[i], arrays[i].data,
+                           writer->rows[i] * writer->schema.row_size[i]);
             }
         }
         result = finish(writer, metadata, metadata_size);
