@@ -86,7 +86,7 @@ Blocks = dict[str, list[Found]]
 @contextlib.contextmanager
 def _waiting(role: str, model: str, num_envs: int) -> Iterator[Callable[[float], Found]]:
     """Let a process step for some seconds whenever it is asked; it tells how many it made."""
-    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    environment = {**os.environ, "MUJOCO_GL": "egl", "LP_NUM_THREADS": "0"}
     process = subprocess.Popen(
         _command(role, model, str(num_envs)),
         stdin=subprocess.PIPE,
@@ -138,7 +138,7 @@ def _engine(model: str, num_envs: int, *options: str) -> Iterator[tuple[EngineCl
 @contextlib.contextmanager
 def _grpc(model: str, num_envs: int, pictures: int = 0) -> Iterator[tuple[GrpcTrainer, Clock]]:
     address = f"unix:/tmp/lanekit-bench-{uuid.uuid4().hex[:12]}"
-    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    environment = {**os.environ, "MUJOCO_GL": "egl", "LP_NUM_THREADS": "0"}
     process = subprocess.Popen(
         _command("grpc", model, str(num_envs), address, str(pictures)),
         stdin=subprocess.PIPE,

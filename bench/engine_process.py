@@ -183,27 +183,27 @@ def _serve_grpc(model: str, num_envs: int, address: str, side: int) -> None:
 
     from lanekit.engine import StepArrays, VectorSimulation
     from lanekit.engine.drawing import Drawing
+    from lanekit.engine.drawing_threads import DrawingThreads
     from lanekit.engine.pictures import PictureMaker
 
     simulation = VectorSimulation(model, num_envs)
     out = StepArrays.allocate(num_envs, simulation.obs_size)
     simulation.reset(out)
     images = np.zeros((num_envs, side, side, 3), np.uint8)
-    # One thread: as with the lanes, and as OpenGL wants it.
-    worker = ThreadPoolExecutor(max_workers=1)
     pictures = PictureMaker(simulation, Drawing()) if side else None
+    drawing = DrawingThreads(pictures, simulation.threads) if pictures else None
 
     def step(request: bytes, context: Any) -> bytes:
         values = np.frombuffer(request, np.float32, num_envs * simulation.act_size)
         simulation.step(values.reshape(num_envs, -1), out)
-        if pictures is not None and not request.endswith(_NOT_DRAWN * 4):
+        if pictures and drawing and not request.endswith(_NOT_DRAWN * 4):
             camera = pictures.camera(name="track")
-            for env in range(num_envs):
-                pictures.picture(env, camera, side, side, images[env])
+            sights = [pictures.look(env, camera, side, side) for env in range(num_envs)]
+            drawing.fill(sights, images)
         parts = [out.obs, out.rewards, out.dones, out.truncateds]
         return b"".join(part.tobytes() for part in (*parts, images))
 
-    server = grpc.server(worker, options=_UNLIMITED)
+    server = grpc.server(ThreadPoolExecutor(max_workers=1), options=_UNLIMITED)
     service, method = _METHOD.strip("/").split("/")
     handler = grpc.unary_unary_rpc_method_handler(step)
     server.add_generic_rpc_handlers(
@@ -214,8 +214,8 @@ def _serve_grpc(model: str, num_envs: int, address: str, side: int) -> None:
     print("ready", flush=True)
     sys.stdin.read()
     server.stop(None).wait()
-    if pictures is not None:
-        worker.submit(pictures.close).result()
+    if drawing:
+        drawing.close()
 
 
 class GrpcTrainer:

@@ -21,6 +21,7 @@ from served_engine import A_MINUTE, Serve
 from lanekit import FastLaneReader, RemoteError, TooLarge
 from lanekit.command import messages as m
 from lanekit.engine import Engine, EngineClient, pixels_of
+from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.simulation import VectorSimulation
 from lanekit.errors import EngineError
 
@@ -310,6 +311,46 @@ def test_a_picture_shows_the_moment_at_which_it_was_asked_for(serve: Serve) -> N
             elsewhere.submit(pictures.close).result(A_MINUTE)
     assert difference(found, expected) < 0.5
     assert difference(drawn_by_mujoco(served_simulation, 0, "track", 64, 48), expected) > 1
+
+
+def test_many_pictures_are_shared_by_threads_and_are_those_that_one_draws(serve: Serve) -> None:
+    pictures = serve("hopper", 11).engine.pictures
+    for env in range(11):
+        pictures._simulation.set_qpos(env, np.array([2]), [0.1 * env])
+    camera = pictures.camera(name="track")
+    sights = [pictures.look(env, camera, 40, 30) for env in range(11)]
+    together, alone = np.zeros((2, 11, 30, 40, 3), np.uint8)
+    for threads, out in ((2, together), (1, alone)):
+        drawing = DrawingThreads(pictures.twin(), threads)
+        try:
+            drawing.fill(sights, out)
+            used = [painter._pictures.drawn for painter in drawing._painters]
+        finally:
+            drawing.close()
+        assert used == ([6, 5] if threads == 2 else [11])
+    assert np.array_equal(together, alone)
+    assert difference(alone[0], alone[10]) > 1
+
+
+def test_a_picture_that_fails_lets_the_other_threads_finish_theirs(serve: Serve) -> None:
+    pictures = serve("hopper", 8).engine.pictures
+    camera = pictures.camera(name="track")
+    sights = [pictures.look(env, camera, 40, 30) for env in range(8)]
+    out = np.zeros((8, 30, 40, 3), np.uint8)
+    broken = pictures.twin()
+
+    def fail(*_: Any) -> Pixels:
+        raise EngineError("no driver")
+
+    broken.draw = fail  # type: ignore[method-assign]
+    drawing = DrawingThreads(broken, 2)
+    try:
+        with pytest.raises(EngineError, match="no driver"):
+            drawing.fill(sights, out)
+    finally:
+        drawing.close()
+    assert not out[:4].any()
+    assert all(picture.any() for picture in out[4:])
 
 
 @pytest.mark.parametrize("why", ["switched off", "no driver"])

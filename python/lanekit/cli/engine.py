@@ -120,6 +120,8 @@ def _choose_way_to_draw() -> None:
     # Told to use what is not there, MuJoCo can not even be imported; most engines never draw.
     if os.environ.setdefault("MUJOCO_GL", "egl") == "egl" and not _can_load("libEGL.so.1"):
         os.environ["MUJOCO_GL"] = "disabled"
+    # Mesa's software renderer would wake threads of its own for each picture; we draw with threads.
+    os.environ.setdefault("LP_NUM_THREADS", "0")
 
 
 def _can_load(library: str) -> bool:

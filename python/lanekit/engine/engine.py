@@ -14,7 +14,7 @@ from lanekit._core import WaitStrategy
 from lanekit.command import CommandServer
 from lanekit.engine.description import FINAL, info_rows, lane_description
 from lanekit.engine.drawing import Drawing
-from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.pace import Mode, Pace
 from lanekit.engine.pictures import PictureMaker, Quality, check_size
 from lanekit.engine.services import (
@@ -80,7 +80,7 @@ class Engine:
         )
         self.drawing = Drawing()
         self.pictures = PictureMaker(simulation, self.drawing, quality)
-        self._drawing_thread = DrawingThread(self.pictures)
+        self._drawing_threads = DrawingThreads(self.pictures, simulation.threads)
         if image is not None:
             check_size(*image)
         if view_camera:
@@ -109,7 +109,7 @@ class Engine:
             self.viewport = Viewport(
                 simulation,
                 self.pictures,
-                self._drawing_thread,
+                self._drawing_threads,
                 self._out,
                 run=view,
                 width=view_size[0],
@@ -118,7 +118,7 @@ class Engine:
                 fps=view_fps,
             )
             self._cameras = CameraService(
-                simulation, self.pictures, self._drawing_thread, lane.images
+                simulation, self.pictures, self._drawing_threads, lane.images
             )
             self.agent = AgentService(simulation, self._out)
             self.commands = CommandServer(lane.commands)
@@ -128,7 +128,7 @@ class Engine:
                 TelemetryService(simulation, self._out),
                 SceneService(simulation, self.pace),
                 self._cameras,
-                ViewportService(self.viewport, self._drawing_thread),
+                ViewportService(self.viewport, self._drawing_threads),
                 DebugService(simulation, self.drawing),
             ):
                 for method, handler in service.handlers().items():
@@ -182,7 +182,7 @@ class Engine:
             self._closed = True
             self.viewport.close()
             self.lane.close()
-            self._drawing_thread.close()
+            self._drawing_threads.close()
 
     def __enter__(self) -> Self:
         return self

@@ -74,6 +74,7 @@ class PictureMaker:
             raise ValueError(f"quality is 'plain' or 'fine', not {quality!r}")
         self._simulation = simulation
         self._drawing = drawing
+        self._quality: Quality = quality
         self._fine = quality == "fine"
         # A copy: sizes and angles are set in it, which the simulation's model must not notice.
         self._model: mujoco.MjModel = copy.copy(simulation.model)
@@ -86,6 +87,10 @@ class PictureMaker:
             looks.shadowsize = 0
             looks.numslices, looks.numstacks = 16, 8
         self._cameras = self._list_cameras()
+
+    def twin(self) -> PictureMaker:
+        """Return another that draws what this one looks at, in another thread."""
+        return PictureMaker(self._simulation, self._drawing, self._quality)
 
     # --- cameras ---------------------------------------------------------------------------------
 
@@ -168,12 +173,6 @@ class PictureMaker:
         self.drawn += 1
         pixels: Pixels = renderer.render(out=out)
         return pixels
-
-    def picture(
-        self, env: int, camera: CameraSettings, width: int, height: int, out: Pixels | None = None
-    ) -> Pixels:
-        """Look and draw in one thread."""
-        return self.draw(self.look(env, camera, width, height), out)
 
     def _aim(self, camera: CameraSettings) -> Any:
         model, extent = self._model, float(self._model.stat.extent)

@@ -6,7 +6,7 @@ import logging
 import time
 from concurrent.futures import Future, wait
 
-from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.pictures import CameraSettings, PictureMaker, Pixels, Sight, check_size
 from lanekit.engine.simulation import StepArrays, VectorSimulation
 from lanekit.errors import EngineError
@@ -30,7 +30,7 @@ class Viewport:
         self,
         simulation: VectorSimulation,
         pictures: PictureMaker,
-        drawing: DrawingThread,
+        drawing: DrawingThreads,
         out: StepArrays,
         *,
         run: str | None = None,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lanekit.command import Camera
 from lanekit.command import messages as m
-from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.pictures import CameraSettings, PictureMaker, Pixels, Sight
 from lanekit.engine.simulation import VectorSimulation
 from lanekit.errors import EngineError
@@ -41,7 +41,7 @@ class CameraService:
         self,
         simulation: VectorSimulation,
         pictures: PictureMaker,
-        drawing: DrawingThread,
+        drawing: DrawingThreads,
         images: npt.NDArray[np.uint8] | None,
     ) -> None:
         """Serve the pictures; `images` is the lane's region, if it has one."""
@@ -185,7 +185,7 @@ class CameraService:
 
 
 def drawn_frames(
-    drawing: DrawingThread, look: Callable[[], tuple[Sight, int]]
+    drawing: DrawingThreads, look: Callable[[], tuple[Sight, int]]
 ) -> Iterator[m.ImageFrame | None]:
     """Yield what `look` sees, and of which environment, again and again; None while it is drawn."""
     for number in itertools.count(1):

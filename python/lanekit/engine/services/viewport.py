@@ -7,7 +7,7 @@ from typing import Any
 
 from lanekit.command import Viewport as ViewportMethods
 from lanekit.command import messages as m
-from lanekit.engine.drawing_thread import DrawingThread
+from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.services.camera import check_format, drawn_frames
 from lanekit.engine.viewport import MAIN, Viewport
 from lanekit.errors import EngineError
@@ -16,7 +16,7 @@ from lanekit.errors import EngineError
 class ViewportService:
     """Tells about the viewport and streams it."""
 
-    def __init__(self, viewport: Viewport, drawing: DrawingThread) -> None:
+    def __init__(self, viewport: Viewport, drawing: DrawingThreads) -> None:
         """Serve a viewport."""
         self._viewport = viewport
         self._drawing = drawing
