@@ -240,7 +240,9 @@ static uint64_t wait_slice(const lk_frame_reader *reader) {
     if (!will_be_woken(reader)) {
         return unheard_slice_ns;
     }
-    return lk_frame_reader_orphaned(reader) ? LK_FRAME_SUCCESSOR_CHECK_NS : wait_slice_ns;
+    /* With the lag, or every other slice would end just before the check is due. */
+    return lk_frame_reader_orphaned(reader) ? LK_FRAME_SUCCESSOR_CHECK_NS + LK_CLOCK_COARSE_LAG_NS
+                                            : wait_slice_ns;
 }
 
 int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {

@@ -36,6 +36,8 @@
 /* The same clock, as of the system's last tick: some milliseconds behind, in a quarter of the time.
  * For leases and checks that are made now and then. */
 uint64_t lk_clock_coarse_ns(void);
+/* How far behind at most: a kernel has at least 100 ticks a second. */
+#define LK_CLOCK_COARSE_LAG_NS UINT64_C(10000000)
 
 /* Tell the core that we spin: saves power, and on x86 avoids a costly pipeline flush at the end. */
 static inline void lk_cpu_relax(void) {

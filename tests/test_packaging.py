@@ -59,7 +59,7 @@ def test_the_sdist_holds_sources_and_no_builds(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [name.split("/", 1)[-1] for name in archive.getnames()]
-    sources = {"csrc/lanekit_api.h", "python/ext/frame_calls.c", "tools/emit_binding.py"}
+    sources = {"csrc/lanekit_api.h", "python/ext/frame_publish.c", "tools/emit_binding.py"}
     assert sources | {"CMakeLists.txt"} <= set(names)
     assert not [name for name in names if name.startswith("build/") or name.endswith(".so")]
 

@@ -54,7 +54,7 @@ static inline void free_object(PyObject *object) {
 }
 
 /* Each file adds its own to the module: 0, or -1 with a Python error set. Called once, by the init
- * function in frame_calls.c. */
+ * function in frame_publish.c. */
 int lk_add_frame_reads(PyObject *module);
 int lk_add_trajectory_calls(PyObject *module);
 int lk_add_trajectory_records(PyObject *module);

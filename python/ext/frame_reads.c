@@ -1,7 +1,7 @@
 /*
  * frame_reads.c: the hot calls of a fast-lane reader, for CPython.
  *
- * As in frame_calls.c, the plain case is handled here and everything else goes back to Python; in
+ * As in frame_publish.c, the plain case is handled here and everything else goes back to Python; in
  * particular a reader that moved to a new writer.
  *
  * Who writes: the Python class sets the aim, again whenever the reader moves. Who reads: each call,

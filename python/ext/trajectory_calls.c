@@ -3,7 +3,7 @@
  *
  * A rollout worker puts a record of four or five arrays: with small records the description of each
  * array through cffi takes longer than its copy. So the plain case, a dict of arrays that are
- * exactly what the schema says, goes straight from CPython to the core. As in frame_calls.c,
+ * exactly what the schema says, goes straight from CPython to the core. As in frame_publish.c,
  * everything that is not plain goes back to Python, which knows what to do or what is wrong.
  */
 #include "calls.h"

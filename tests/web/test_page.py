@@ -58,6 +58,19 @@ def test_two_viewers_see_the_run_move_and_the_curves_grow(desk: Desk, new_page: 
     assert themes == ["light", "dark"]
 
 
+def test_an_address_with_token_and_run_opens_on_the_run_and_hides_the_token(
+    desk: Desk, new_page: MakePage
+) -> None:
+    page = new_page(logged_in=False)
+    page.goto("about:blank")
+    page.goto(f"{desk.address}#token={desk.token}&run={desk.learning}")
+    expect(page.get_by_role("heading", name=desk.learning)).to_be_visible()
+    frames_come(page)
+    assert desk.token not in page.url
+    page.go_back()
+    assert desk.token not in page.url
+
+
 def test_a_paused_runs_numbers_are_those_in_the_store(desk: Desk, new_page: MakePage) -> None:
     page = new_page(f"#/run/{desk.learning}")
     frames_come(page)

@@ -55,7 +55,7 @@ class FastLaneWriter(FrameWriter):
     1
     """
 
-    # publish() itself is in C, see python/ext/frame_calls.c; what is no plain array of the right
+    # publish() itself is in C, see python/ext/frame_publish.c; what is no plain array of the right
     # shape comes back from there to _publish_other().
 
     def __init__(self, handle: CData, run_id: str, config: FastLaneConfig) -> None:
@@ -129,9 +129,7 @@ class FastLaneWriter(FrameWriter):
 
     def update_metrics(self, metrics: FastLaneMetrics) -> None:
         """Change the run's newest metrics without a frame, e.g. while nobody watches."""
-        status = lib.lk_frame_set_metrics(
-            self._handle, metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz
-        )
+        status = lib.lk_frame_set_metrics(self._handle, *self._numbers(metrics))
         if status < 0:
             self._fail(status)
 
@@ -197,6 +195,20 @@ class FastLaneWriter(FrameWriter):
     def _fail(self, status: int) -> NoReturn:
         fail(status, self._what())
 
+    def _numbers(self, metrics: FastLaneMetrics) -> tuple[float, float, float]:
+        """Return what the core takes of a frame's metrics, after checking that they are some."""
+        try:  # float() would take text, too
+            return (
+                metrics.last_reward.__float__(),
+                metrics.rolling_return.__float__(),
+                metrics.step_rate_hz.__float__(),
+            )
+        except AttributeError:
+            raise TypeError(
+                f"{self._what()}: metrics are a FastLaneMetrics(last_reward=..., "
+                f"rolling_return=..., step_rate_hz=...) of numbers, not {metrics!r:.80}"
+            ) from None
+
     def _metadata(self, metadata: bytes | bytearray | memoryview | None) -> tuple[CData, int]:
         """Return pointer and size of a frame's metadata, after checking that it fits."""
         if metadata is None:
@@ -238,9 +250,7 @@ class FastLaneWriter(FrameWriter):
                 self._frame_size,
                 data,
                 size,
-                metrics.last_reward,
-                metrics.rolling_return,
-                metrics.step_rate_hz,
+                *self._numbers(metrics),
             )
         if seq < 0:
             self._fail(seq)

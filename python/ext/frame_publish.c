@@ -1,5 +1,5 @@
 /*
- * frame_calls.c: the fast lane's hot calls, for CPython.
+ * frame_publish.c: publishing on the fast lane, for CPython, and what its reading shares with it.
  *
  * A training loop calls publish once per step, a viewer reads once per picture. At 84x84 the copy
  * itself takes half a microsecond, and a call through cffi takes almost as long again. So these few
@@ -110,8 +110,8 @@ static bool get_double(PyObject *from, PyObject *name, double *to) {
     return *to != -1.0 || PyErr_Occurred() == NULL;
 }
 
-/* 1: taken; 0: not the plain case; -1: a Python error is set. */
-static int take_extras(const FrameWriter *self, PyObject *keywords, PyObject *const *values,
+/* Whether all of them are of the plain kind. */
+static bool take_extras(const FrameWriter *self, PyObject *keywords, PyObject *const *values,
                        struct extras *out) {
     Py_ssize_t count = PyTuple_Size(keywords);
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -125,17 +125,18 @@ static int take_extras(const FrameWriter *self, PyObject *keywords, PyObject *co
             if (!get_double(value, names.last_reward, &out->metrics.last_reward) ||
                 !get_double(value, names.rolling_return, &out->metrics.rolling_return) ||
                 !get_double(value, names.step_rate_hz, &out->metrics.step_rate_hz)) {
-                return -1;
+                PyErr_Clear();
+                return false;
             }
         } else if (name == names.metadata && PyBytes_CheckExact(value) &&
                    (size_t)PyBytes_Size(value) <= self->metadata_size) {
             out->metadata = PyBytes_AsString(value);
             out->metadata_size = (size_t)PyBytes_Size(value);
         } else {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static int64_t publish(const FrameWriter *self, const void *pixels, const struct extras *extras) {
@@ -154,11 +155,7 @@ static PyObject *writer_publish(PyObject *object, PyObject *const *args, Py_ssiz
     struct extras extras = {.has_metrics = false};
     const void *pixels = NULL;
     if (count == 1) {
-        int taken = keywords != NULL ? take_extras(self, keywords, args + 1, &extras) : 1;
-        if (taken < 0) {
-            return NULL;
-        }
-        if (taken > 0) {
+        if (keywords == NULL || take_extras(self, keywords, args + 1, &extras)) {
             pixels = pixels_of(args[0], &self->shape, NPY_ARRAY_C_CONTIGUOUS);
         }
     }
