@@ -20,7 +20,7 @@ from bench import fast_latency, limits, machine
 from bench.fast_sizes import SIZES, SMALL, Size, frames
 from bench.limits import PlainRing, Sources
 from bench.peers import frames as ways
-from bench.peers.frames import CAPACITY, Task
+from bench.peers.frames import ARRAYS, SLOTS, Task
 from bench.peers_process import Failed, Pair
 from bench.samples import quartiles, undisturbed
 
@@ -109,7 +109,7 @@ class _Pairs:
 
 
 def _memcpy_us(ring: PlainRing, source: Sources, count: int) -> float:
-    samples = limits.copy_in(ring, source, count + CAPACITY)[CAPACITY:]
+    samples = limits.copy_in(ring, source, count + SLOTS)[SLOTS:]
     return float(np.median(samples)) / 1000
 
 
@@ -134,8 +134,8 @@ def _one_size(pairs: _Pairs, size: Size, effort: Effort) -> dict[str, Any]:
         found["torn"] = came["torn"]
         costs[name].append(found)
 
-    config = replace(size.config, capacity=CAPACITY)  # as many slots as the lane has here
-    source = Sources(frames(config, CAPACITY))
+    config = replace(size.config, capacity=SLOTS)  # as many slots as the lane has here
+    source = Sources(frames(config, ARRAYS))
     name = f"bench-peers-{os.getpid()}"
     with PlainRing(name, config, create=True) as ring, pairs.opened(size):
         for number in range(effort.rounds):

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench import machine
 from bench.companion import Companion
-from bench.peers.frames import CAPACITY, FramePeer, Pixels, Publish, Receive, Task
+from bench.peers.frames import ARRAYS, FramePeer, Pixels, Publish, Receive, Task
 from bench.samples import undisturbed
 
 _SLEEP = 0.1
@@ -42,7 +42,7 @@ class _Writer:
     def __init__(self, publish: Publish, task: Task) -> None:
         random = np.random.default_rng(1)
         self._publish = publish
-        made = [random.integers(0, 256, task.shape, np.uint8) for _ in range(CAPACITY)]
+        made = [random.integers(0, 256, task.shape, np.uint8) for _ in range(ARRAYS)]
         self._frames: Iterator[tuple[Pixels, Any]] = itertools.cycle(
             (frame, memoryview(frame.reshape(-1)).cast("Q")) for frame in made
         )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from bench.peers.frames import (
-    CAPACITY,
+    SLOTS,
     FramePeer,
     Marks,
     Pixels,
@@ -22,7 +22,7 @@ from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter
 
 
 def _config(task: Task) -> FastLaneConfig:
-    return FastLaneConfig(task.width, task.height, capacity=CAPACITY)
+    return FastLaneConfig(task.width, task.height, capacity=SLOTS)
 
 
 class Lane(FramePeer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.peers.frames import CAPACITY, FramePeer, Marks, Publish, Receive, Task, marks
+from bench.peers.frames import SLOTS, FramePeer, Marks, Publish, Receive, Task, marks
 from bench.peers.python_ring import PythonRingReader, PythonRingWriter
 from lanekit import FastLaneConfig
 
@@ -18,7 +18,7 @@ class PythonRing(FramePeer):
 
     @contextmanager
     def writer(self, task: Task) -> Iterator[Publish]:
-        config = FastLaneConfig(task.width, task.height, capacity=CAPACITY)
+        config = FastLaneConfig(task.width, task.height, capacity=SLOTS)
         with PythonRingWriter.create(task.name, config) as ring:
             yield lambda frame: ring.publish(frame.tobytes())
 
