@@ -43,6 +43,7 @@ _FAMILIES = {
     "HTTP/JSON": "#009e73",
 }
 _MARKERS = "s^DvpP*X<>h"
+_LIMIT_DASHES = ((0, (5, 3)), (0, (1.5, 2)))
 _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
 
 
@@ -71,7 +72,10 @@ def _styles(rows: Iterable[Row]) -> dict[str, _Style]:
     for row in rows:
         if row.name not in names[row.role]:
             names[row.role].append(row.name)
-    found = {name: _Style(_LIMIT, "", 1.6, (0, (5, 3))) for name in names["limit"]}
+    found = {
+        name: _Style(_LIMIT, "", 1.6, _LIMIT_DASHES[i % len(_LIMIT_DASHES)])
+        for i, name in enumerate(names["limit"])
+    }
     for i, name in enumerate(names["ours"]):
         found[name] = _Style(_OURS[i % len(_OURS)], "o", 2.8, _DASHES[i // len(_OURS)])
     used: dict[str, int] = {}
