@@ -112,7 +112,7 @@ static bool get_double(PyObject *from, PyObject *name, double *to) {
 
 /* Whether all of them are of the plain kind. */
 static bool take_extras(const FrameWriter *self, PyObject *keywords, PyObject *const *values,
-                       struct extras *out) {
+                        struct extras *out) {
     Py_ssize_t count = PyTuple_Size(keywords);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name = PyTuple_GetItem(keywords, i);
