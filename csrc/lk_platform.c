@@ -56,17 +56,19 @@ const char *lk_status_name(int status) {
     }
 }
 
-uint64_t lk_clock_ns(void) {
+static inline uint64_t read_clock(clockid_t which) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(which, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t lk_clock_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 uint64_t lk_clock_coarse_ns(void) {
 #if defined(CLOCK_MONOTONIC_COARSE)
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return read_clock(CLOCK_MONOTONIC_COARSE);
 #else
     return lk_clock_ns();
 #endif

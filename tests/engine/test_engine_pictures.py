@@ -332,6 +332,19 @@ def test_many_pictures_are_shared_by_threads_and_are_those_that_one_draws(serve:
     assert difference(alone[0], alone[10]) > 1
 
 
+@pytest.mark.parametrize(("way", "threads"), [("egl", 2), ("glfw", 1), ("", 1)])
+def test_only_what_draws_without_a_screen_draws_in_several_threads(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, way: str, threads: int
+) -> None:
+    pictures = serve("hopper", 1).engine.pictures
+    monkeypatch.setenv("MUJOCO_GL", way)
+    drawing = DrawingThreads(pictures.twin(), 2)
+    try:
+        assert len(drawing._painters_for(8)) == threads
+    finally:
+        drawing.close()
+
+
 def test_a_picture_that_fails_lets_the_other_threads_finish_theirs(serve: Serve) -> None:
     pictures = serve("hopper", 8).engine.pictures
     camera = pictures.camera(name="track")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ T = TypeVar("T")
 
 # Fewer pictures than this for each are not worth another thread and all that OpenGL needs in it.
 _LEAST_SHARE = 4
+# With a screen MuJoCo takes GLFW, which is not for several threads.
+_OFF_SCREEN = ("egl", "osmesa")
 
 
 class DrawingThreads:
@@ -24,7 +27,7 @@ class DrawingThreads:
     def __init__(self, pictures: PictureMaker, threads: int = 1) -> None:
         """Draw with this one, which nobody else draws with, and with up to `threads` - 1 twins."""
         self._pictures = pictures
-        self._threads = threads
+        self._threads = threads if os.environ.get("MUJOCO_GL", "").lower() in _OFF_SCREEN else 1
         self._painters = [_Painter(pictures)]
 
     def begin(self, sight: Sight, then: Callable[[Pixels], T]) -> Future[T]:
