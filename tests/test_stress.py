@@ -83,6 +83,15 @@ def test_several_readers_check_one_writer() -> None:
     assert {len(c["reader_cores"]) for c in found["configurations"]} == {2}
 
 
+@pytest.mark.once  # nobody here is written in Python
+def test_a_reader_that_begins_when_the_others_are_through_is_waited_for() -> None:
+    cores = ",".join(str(CORES[0] if n % 2 == 0 else CORES[-1]) for n in range(9))
+    arguments = ["--frames", "1", f"--pin={cores}", "--with", "c-processes"]
+    for _ in range(5):
+        found = verdict(*arguments, "--shape", "store-buffering")
+        assert [c["problem"] for c in found["configurations"]] == [None]
+
+
 def test_time_can_be_the_limit_and_large_frames_are_checked() -> None:
     table, _ = stress("--minutes", "0.02", "--size", "84x84", "--with", "c-threads")
     assert re.search(r"^clean: [\d,]+ frames checked", table, re.MULTILINE)

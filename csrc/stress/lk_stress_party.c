@@ -14,9 +14,6 @@
 
 #define LONGEST_DELAY 64u
 
-/* How long a reader looks for a lane that its writer is about to create. */
-static const uint64_t attach_patience_ns = 10000000000;
-
 _Thread_local struct lk_stress_steps lk_stress_steps;
 
 void lk_stress_fail(struct lk_stress_party *me, int64_t status) {
@@ -54,10 +51,11 @@ size_t lk_stress_lane_run_id(const struct lk_stress_plan *plan, int back,
     return (size_t)size;
 }
 
-/* Call again while a lane is not there yet. */
-static bool not_yet(struct lk_stress_party *me, int status, uint64_t since) {
+/* Call again while a lane is not there yet. It comes, however busy the machine is: a writer that
+ * fails or dies stops all parties. */
+static bool not_yet(const struct lk_stress_party *me, int status) {
     bool coming = status == LK_E_NOT_FOUND || status == LK_E_NOT_READY;
-    if (!coming || lk_stress_stopped(me) || lk_clock_ns() - since > attach_patience_ns) {
+    if (!coming || lk_stress_stopped(me)) {
         return false;
     }
     usleep(1000);
@@ -80,11 +78,10 @@ int lk_stress_find_lane(struct lk_stress_party *me, int back, struct lk_stress_l
         .run_id_size = lk_stress_lane_run_id(me->plan, back, run_id),
     };
     struct lk_segment_header owner;
-    uint64_t since = lk_clock_ns();
     int status;
     do {
         status = lk_segment_attach(&lane->segment, &request, &owner);
-    } while (status != LK_OK && not_yet(me, status, since));
+    } while (status != LK_OK && not_yet(me, status));
     if (status != LK_OK) {
         lane->segment = NULL;
         return status;
@@ -101,11 +98,10 @@ int lk_stress_find_lane(struct lk_stress_party *me, int back, struct lk_stress_l
 int lk_stress_find_reader(struct lk_stress_party *me, int back, lk_frame_reader **reader) {
     char run_id[LK_STRESS_LANE_ID_SIZE];
     size_t size = lk_stress_lane_run_id(me->plan, back, run_id);
-    uint64_t since = lk_clock_ns();
     int status;
     do {
         status = lk_frame_attach(reader, run_id, size, 0);
-    } while (status != LK_OK && not_yet(me, status, since));
+    } while (status != LK_OK && not_yet(me, status));
     return status;
 }
 

@@ -31,7 +31,8 @@ struct lk_stress_tally {
 struct lk_stress_board {
     _Atomic uint32_t stop;
     _Atomic uint32_t readers_done;
-    uint8_t padding[2 * LK_CACHE_LINE - 2 * 4];
+    _Atomic uint32_t readers_ready; /* those of a ping-pong: each knows the lanes it waits on */
+    uint8_t padding[2 * LK_CACHE_LINE - 3 * 4];
     struct lk_stress_tally tallies[1 + LK_STRESS_READERS_MAX];
 };
 

@@ -9,6 +9,8 @@
  */
 #include "lk_stress_party.h"
 
+#include <unistd.h>
+
 /* How long a waiter sleeps before it asks why, and how long before that the announcement must have
  * been made to count as lost: a scheduler that is half a second late is not the lane's fault. */
 static const uint64_t patience_ns = 1000000000;
@@ -60,6 +62,27 @@ static bool await(struct lk_stress_party *me, const struct lk_stress_lane *lane,
     return false;
 }
 
+/* --- coming in time --------------------------------------------------------------------------- */
+
+/* A lane is gone when its ping-pong ends, which may take less time than a process needs to begin:
+ * nobody serves before all have found their lanes. False when the run ends first. */
+static bool readers_ready(const struct lk_stress_party *me) {
+    while (atomic_load_explicit(&me->board->readers_ready, memory_order_relaxed) <
+           me->plan->readers) {
+        if (lk_stress_stopped(me)) {
+            return false;
+        }
+        usleep(1000);
+    }
+    return true;
+}
+
+static void say_ready(struct lk_stress_party *me) {
+    atomic_fetch_add_explicit(&me->board->readers_ready, 1, memory_order_relaxed);
+}
+
+/* --- the parties ------------------------------------------------------------------------------ */
+
 /* Both sides of the ping-pong: `to` is the lane this party writes, `from` the one it waits on. */
 void lk_stress_volley(struct lk_stress_party *me, bool first) {
     lk_frame_writer *to = NULL;
@@ -78,7 +101,13 @@ void lk_stress_volley(struct lk_stress_party *me, bool first) {
     }
     uint64_t sent = 0;
     uint64_t received = 0;
-    while (status == LK_OK && !lk_stress_stopped(me)) {
+    bool begun = status == LK_OK;
+    if (begun && first) {
+        begun = readers_ready(me);
+    } else if (begun) {
+        say_ready(me);
+    }
+    while (begun && !lk_stress_stopped(me)) {
         if (first || sent < received) {
             me->seq = sent++;
             if (!lk_stress_publish_next(me, to)) {
@@ -114,6 +143,7 @@ void lk_stress_wait_along(struct lk_stress_party *me) {
         lk_stress_fail(me, status);
         return;
     }
+    say_ready(me);
     while (!lk_stress_reader_done(me) && await(me, &lane, me->seq)) {
         /* [X1] acquire: pairs with the [W1] release in lk_announce. */
         uint64_t head = atomic_load_explicit(&lane.header->head, memory_order_acquire);
