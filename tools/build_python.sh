@@ -93,23 +93,13 @@ missing_packages() {
 }
 
 install_packages() {
-    local missing as_root=()
+    local missing
     command -v apt-get >/dev/null ||
         die "there is no apt-get here: this script needs Debian, Ubuntu or a relative; on others give lanekit a CPython $SERIES of your own"
     mapfile -t missing < <(missing_packages)
     ((${#missing[@]})) || return 0
-    if ((EUID != 0)); then
-        sudo -n true 2>/dev/null ||
-            die "packages are missing and this is not root (nor is there a passwordless sudo): run  apt-get install ${missing[*]}  as root, then start this again"
-        as_root=(sudo -n)
-    fi
-    as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600)
-    say "installing ${missing[*]}"
     # In the foreground: ending dpkg half-way would leave the machine in a bad state.
-    # A failed update is not the end: the lists may be good enough.
-    "${as_root[@]}" update </dev/null || say "apt-get update failed; trying with the lists at hand"
-    "${as_root[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null ||
-        die "apt-get could not install ${missing[*]}: see its messages above, install them by hand, then start this again"
+    "$(dirname "$0")/install_packages.sh" "${missing[@]}" || die "without these packages it can not be built; install them, then start this again"
 }
 
 verified() { [[ -f $1 ]] && sha256sum --quiet --check - <<<"$SHA256  $1" >/dev/null 2>&1; }

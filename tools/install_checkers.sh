@@ -17,21 +17,12 @@ fail() {
   exit 1
 }
 
-may_install() {
-  command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
-}
-
 missing=()
 [ -e /usr/include/relacy/relacy.hpp ] || missing+=(relacy-dev)
 command -v g++ >/dev/null || missing+=(g++)
 command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
 if [ ${#missing[@]} -gt 0 ]; then
-  may_install || fail "the checkers need ${missing[*]}; install them, e.g.: sudo apt-get install ${missing[*]}"
-  echo "installing: ${missing[*]}" >&2
-  apt=(apt-get)
-  [ "$(id -u)" -eq 0 ] || apt=(sudo -n apt-get)
-  "${apt[@]}" update -qq
-  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -qq -y "${missing[@]}" >/dev/null
+  "$(dirname "$0")/install_packages.sh" "${missing[@]}"
 fi
 
 [ -x "$herd" ] && exit 0

@@ -87,16 +87,4 @@ if [ $screen = yes ]; then
   compgen -G '/usr/share/vulkan/icd.d/*' >/dev/null || missing+=(mesa-vulkan-drivers)
 fi
 
-[ ${#missing[@]} -eq 0 ] && exit 0
-
-apt=(apt-get)
-[ "$(id -u)" -eq 0 ] || apt=(sudo -n apt-get)
-if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; then
-  echo "installing: ${missing[*]}" >&2
-  "${apt[@]}" update -qq
-  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -qq -y "${missing[@]}" >/dev/null
-else
-  echo "error: missing on this machine: ${missing[*]}" >&2
-  echo "       install them, e.g.: sudo apt-get install ${missing[*]}" >&2
-  exit 1
-fi
+[ ${#missing[@]} -eq 0 ] || "$(dirname "$0")/install_packages.sh" "${missing[@]}"
