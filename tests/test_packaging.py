@@ -102,12 +102,27 @@ target_link_libraries(consumer PRIVATE lanekit::lanekit)
 """
 
 
-@pytest.mark.once
-def test_a_ten_line_c_program_finds_the_installed_library(checkout: Path, tmp_path: Path) -> None:
-    prefix, build = tmp_path / "prefix", tmp_path / "build"
+@pytest.fixture(scope="module")
+def prefix(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the C library is installed."""
+    build = tmp_path_factory.mktemp("build")
     run("cmake", "-S", checkout, "-B", build, "-DBUILD_TESTING=OFF")
     run("cmake", "--build", build)
-    run("cmake", "--install", build, "--prefix", prefix)
+    found = tmp_path_factory.mktemp("prefix")
+    run("cmake", "--install", build, "--prefix", found)
+    return found
+
+
+@pytest.mark.once
+def test_the_c_library_needs_nothing_but_the_system_s_own(prefix: Path, tmp_path: Path) -> None:
+    (archive,) = prefix.rglob("liblanekit.a")
+    whole = ("-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-Wl,--no-undefined")
+    # Not even libgcc: what it adds can not be linked into a shared library by every linker.
+    run("cc", "-shared", "-nodefaultlibs", *whole, "-lc", "-o", tmp_path / "all.so")
+
+
+@pytest.mark.once
+def test_a_ten_line_c_program_finds_the_installed_library(prefix: Path, tmp_path: Path) -> None:
     (about,) = prefix.rglob("lanekit-config-version.cmake")
     assert f'set(PACKAGE_VERSION "{lanekit.__version__}")' in about.read_text()
     consumer = tmp_path / "consumer"
