@@ -232,8 +232,8 @@ def test_output_into_a_closed_pipe_is_no_error(run_id: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_age_grows() -> None:
-    with FastLaneWriter.create("test-age", CONFIG):
-        first = row_of("test-age")["age_seconds"]
+def test_age_grows(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG):
+        first = row_of(run_id)["age_seconds"]
         time.sleep(0.01)
-        assert row_of("test-age")["age_seconds"] > first
+        assert row_of(run_id)["age_seconds"] > first

@@ -22,6 +22,7 @@ from lanekit import (
     segment_name,
 )
 from lanekit.segments import segment_path
+from patience import wait_until
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -422,10 +423,9 @@ def test_watched_follows_the_readers_that_are_there(run_id: str) -> None:
         assert not writer.watched
         with FastLaneReader.attach(run_id, lease=0):
             assert not writer.watched
-        with FastLaneReader.attach(run_id, lease=0.05) as brief:
+        with FastLaneReader.attach(run_id, lease=1.0) as brief:
             assert writer.watched
-            time.sleep(0.1)
-            assert not writer.watched
+            wait_until(lambda: not writer.watched, "the end of the lease")
             brief.latest_frame()
             assert writer.watched
         assert not writer.watched

@@ -24,6 +24,7 @@ import pytest
 
 import lanekit
 from lanekit._core import ffi, lib
+from patience import wait_until
 from role_processes import Processes, fork, kill, outcome
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
@@ -127,7 +128,7 @@ def test_readers_never_see_a_torn_frame_while_writers_are_killed(
             assert seen["reattached"] > 1
     found = outcome(killer)
     assert found["kills"] == kills
-    assert found["with_frames"] > kills // 4, "most writers died before their first frame"
+    assert found["with_frames"] > kills // 4
     assert not os.path.exists(path_of(run_id))
 
 
@@ -277,6 +278,8 @@ def kill_writers(run_id: str, kills: str, seed: str, order: str) -> None:
     for life in range(1, int(kills) + 1):
         acknowledged[0] = 0
         child = fork(lambda life=life: publish_for_ever(run_id, life, acknowledged))
+        if chance.random() < 0.5:  # else it may be killed before its first frame
+            wait_until(lambda: acknowledged[0] > 0, "a frame")
         time.sleep(chance.random() * 0.006)
         kill(child)
         with_frames += examine(run_id, life, int(acknowledged[0]), order)

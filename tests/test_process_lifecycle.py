@@ -272,15 +272,15 @@ def test_no_helper_process_is_ever_started(run_id: str) -> None:
 def test_a_reader_that_dies_is_forgotten(run_id: str) -> None:
     with FastLaneWriter.create(run_id, CONFIG) as writer:
         body = """
-        reader = FastLaneReader.attach(run_id, lease=0.3)
+        reader = FastLaneReader.attach(run_id, lease=2)
         print("ready", flush=True)
         while True:
-            reader.wait(1)
+            reader.wait(10)
         """
         process = start(run_id, body)
         assert said(process) == "ready"
         assert writer.watched
-        time.sleep(0.5)
+        time.sleep(2.5)
         assert writer.watched  # a blocked reader renews its lease
         process.kill()
         finish(process)
@@ -292,8 +292,8 @@ def test_a_keyboard_interrupt_ends_a_wait(run_id: str) -> None:
     body = """
     writer = FastLaneWriter.create(run_id, config)
     reader = FastLaneReader.attach(run_id)
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         reader.wait()
     except KeyboardInterrupt:
         print("interrupted", flush=True)

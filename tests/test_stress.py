@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +168,9 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("mode", choose_modes(None, None))
 def test_ctrl_c_ends_it_with_the_verdict_so_far_and_leaves_nothing(mode: str) -> None:
     with start("--minutes", "10", "--with", mode, "--json") as process:
-        time.sleep(0.5)
+        assert process.stderr is not None
+        while not re.search(r" [1-9][\d,]* frames", process.stderr.readline()):
+            assert process.poll() is None
         process.send_signal(signal.SIGINT)
         output, complaints = process.communicate(timeout=WATCHDOG)
     found = json.loads(output)
@@ -199,11 +200,11 @@ def test_a_party_that_dies_is_reported_and_the_other_rounds_go_on() -> None:
         for party in worker.children():
             party.kill()
         output, _ = process.communicate(timeout=WATCHDOG)
-    found = json.loads(output)
-    broken, sound = found["configurations"]
+    # Which of the two rounds it hit is the machine's affair.
+    both = json.loads(output)["configurations"]
+    (sound,) = (each for each in both if each["problem"] is None)
+    assert len(both) == 2
     assert process.returncode == 1
-    assert broken["problem"] is not None
-    assert sound["problem"] is None
     assert sound["counts"]["frames"] >= 100000 * 0.9
     assert not segments_of(process.pid)
 

@@ -61,7 +61,10 @@ def complaint(client: DaemonClient) -> str:
     return str(refused.value)
 
 
-def test_a_daemon_that_was_only_just_started_is_waited_for(make_daemon: MakeDaemon) -> None:
+def test_a_daemon_that_was_only_just_started_is_waited_for(
+    make_daemon: MakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lanekit.slow.daemon_client.START_PATIENCE", 60.0)
     daemon = make_daemon()
 
     def start() -> None:

@@ -137,14 +137,19 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
 def test_two_proxies_can_not_share_a_spool_but_can_share_a_run(
     short_directory: Path, recorder: RecordingDaemon, make_proxy: MakeProxy
 ) -> None:
-    body = "for i in range(100): emit.step(0, i, action=i)\ntime.sleep(2)"
-    command = script(short_directory, body)
+    body = """
+    for i in range(100): emit.step(0, i, action=i)
+    while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+    """
+    go = short_directory / "go"
+    command = [*script(short_directory, body), str(go)]
     first = make_proxy(recorder.target).start(command)
     first.worker()
     intruder = ProxyProcess(short_directory, recorder.target).start(command)
     assert intruder.wait() == 1
     assert f"process {first.pid} sends from" in intruder.complaints()
     second = make_proxy(recorder.target, "other").start(command)
+    go.touch()
     assert (first.wait(), second.wait()) == (0, 0)
     assert len(recorder.streams) == 2
     for stream in recorder.streams.values():

@@ -131,7 +131,7 @@ def test_a_daemon_restarted_and_cut_in_mid_batch_gets_everything_once(
     with Relay(short_directory, recorder.path) as relay:
         proxy = make_proxy(relay.target)
         proxy.start([*script(short_directory, STEADY), str(count), "0.01"])
-        proxy.worker()
+        recorder.wait_for("steps", 1)  # there is something to cut
         for turn in range(20):
             if turn % 4 == 3:
                 relay.cut()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +52,7 @@ def test_a_worker_that_closes_its_output_is_watched_to_its_end(
     """
     proxy = make_proxy(recorder.target).start(script(short_directory, body))
     recorder.wait_for("steps", 1)
-    began = time.process_time()
     assert proxy.wait() == 4
-    assert time.process_time() >= began
     assert recorder.event_names() == ["worker_exited"]
 
 
@@ -120,7 +117,7 @@ def test_frames_in_steps_are_seen_on_the_fast_lane(
     proxy = make_proxy(recorder.target)
     proxy.start([*script(short_directory, body), str(go)], "--mirror-frames")
     recorder.wait_for("steps", 3)
-    until(lambda: Path(f"/dev/shm/{lanekit.segment_name('frame', RUN)}").exists())
+    until(lambda: newest_value() == 42)  # frames are shown after their steps are sent
     with lanekit.FastLaneReader.attach(RUN) as reader:
         frame = reader.latest_frame()
         assert frame is not None

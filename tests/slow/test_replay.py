@@ -315,14 +315,13 @@ def test_a_replay_goes_on_from_where_it_was_sent(store: RunStore, run_id: str) -
 
 
 def test_a_pause_stands_still_and_goes_on(store: RunStore, run_id: str) -> None:
-    replay = Replay(store, "filmed", publish_as=run_id)
+    replay = Replay(store, "filmed", publish_as=run_id, speed=0.2)
     with Player(replay) as player:
         wait_for(lambda: len(player.shown) > 2, "some frames")
         replay.pause()
         player.wait_for_state(ReplayState.PAUSED)
-        time.sleep(0.1)
         shown = len(player.shown)
-        time.sleep(0.2)
+        time.sleep(0.5)  # more than twice the time between two frames
         assert len(player.shown) == shown
         replay.speed = 100
         replay.resume()

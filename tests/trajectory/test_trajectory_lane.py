@@ -376,8 +376,8 @@ if "put" in {what!r}:
 elif "batch" not in {what!r}:
     reader.get().release()
     puts = 0
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     {what}
 except KeyboardInterrupt:
     assert len(reader.get_batch(10, timeout=0)) == puts
@@ -390,8 +390,7 @@ except KeyboardInterrupt:
     with process:
         try:
             assert process.stdout.readline() == "ready\n"
-            # Not before it is inside; a signal that comes sooner ends it just the same.
-            time.sleep(0.05)
+            time.sleep(0.05)  # for it to be inside; a signal that comes sooner ends it, too
             process.send_signal(signal.SIGINT)
             assert process.stdout.readline().startswith("left")
             assert process.wait(timeout=60) == 0

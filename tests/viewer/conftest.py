@@ -33,8 +33,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def qtbot(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QtBot:
     """Wait for what will come also on a busy machine: how long it takes is not asked here."""
-    patient = functools.partial(qtbot.waitUntil, timeout=30_000)
-    monkeypatch.setattr(qtbot, "waitUntil", patient)
+    for name in ("waitUntil", "waitSignal"):
+        patient = functools.partial(getattr(qtbot, name), timeout=30_000)
+        monkeypatch.setattr(qtbot, name, patient)
     return qtbot
 
 

@@ -174,7 +174,13 @@ def test_a_game_that_has_an_idle_action_goes_on_without_keys_once_it_began(
     qtbot.keyClick(page.picture, Qt.Key.Key_Escape)
     assert page.paused
     assert page.status.text() == "Paused. Esc goes on."
-    qtbot.wait(100)  # the step that was under way
+
+    def stands_still() -> bool:
+        shown = steps_shown(window)
+        qtbot.wait(150)
+        return steps_shown(window) == shown
+
+    wait(qtbot, stands_still)  # after the step that was under way
     stood = steps_shown(window)
     qtbot.wait(150)
     assert steps_shown(window) == stood

@@ -11,7 +11,7 @@ from made_distributions import CLI, CONFIG, METADATA, RUNTIME, Site
 pytest.importorskip("msgspec")
 
 from lanekit.worker import find_worker
-from lanekit.worker.checks import Finding, Subject, check_worker
+from lanekit.worker.checks import Finding, Subject, about_runs, check_worker
 from lanekit.worker.checks.about_it import (
     check_config_class,
     check_metadata,
@@ -24,7 +24,9 @@ from lanekit.worker.checks.about_runs import (
     check_refusals,
     check_run,
     check_sigterm,
+    why_not_under_way,
 )
+from lanekit.worker.checks.watched_run import WatchedRun
 
 PRINTS = """\
 import argparse, json, signal, subprocess, sys, time
@@ -257,11 +259,23 @@ def test_sigterm_must_be_obeyed_in_good_order(
     failed(check_sigterm(subject(cli=cli)), words)
 
 
+@pytest.fixture
+def _patient_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up soon on what never comes, but not on a start."""
+
+    def patient(run: WatchedRun, timeout: float) -> str | None:
+        return why_not_under_way(run, max(timeout, 120))
+
+    monkeypatch.setattr(about_runs, "why_not_under_way", patient)
+
+
+@pytest.mark.usefixtures("_patient_start")
 def test_a_worker_that_ignores_sigterm_fails_and_is_ended(subject: Callable[..., Subject]) -> None:
     ignoring = PRINTS + "signal.signal(signal.SIGTERM, signal.SIG_IGN); tell('run_started')" + LONG
     failed(check_sigterm(subject(cli=ignoring, timeout=2.0)), "it does not end after SIGTERM")
 
 
+@pytest.mark.usefixtures("_patient_start")
 def test_commands_must_be_answered(subject: Callable[..., Subject]) -> None:
     deaf = subject(cli=PRINTS + "tell('run_started')" + LONG, timeout=1.5)
     failed(check_control(deaf), "pause is not answered by control_applied")
