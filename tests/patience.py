@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-    """Return when the condition holds; fail when it never does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.01)
+def until(
+    condition: Callable[[], Any], what: str = "it", timeout: float = 120.0, pause: float = 0.01
+) -> Any:
+    """Wait until the condition gives something true, and return that; fail if it never does."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {timeout:.0f} s in vain for {what}"
+        time.sleep(pause)
+    return value

@@ -23,7 +23,7 @@ from lanekit import (
 )
 from lanekit.cli import main
 from lanekit.cli.demo_runs import without_tracebacks
-from patience import wait_until
+from patience import until
 from pseudo_terminal import WATCHDOG, Terminal
 
 
@@ -75,7 +75,7 @@ def test_nobody_watching_means_no_frames_but_all_of_the_learning(run_id: str) ->
         training(run_id),
         FastLaneReader.attach(run_id, timeout=WATCHDOG, lease=0.0) as reader,
     ):
-        wait_until(lambda: reader.metrics().rolling_return > 30, "a return above 30")
+        until(lambda: reader.metrics().rolling_return > 30, "a return above 30")
         assert reader.metrics().step_rate_hz > 0
         assert reader.latest_frame() is None
 
@@ -117,7 +117,7 @@ def test_the_training_ends_by_itself_when_its_steps_are_done(run_id: str) -> Non
 def test_the_training_does_not_outlive_the_process_that_wanted_it(run_id: str) -> None:
     with subprocess.Popen(("sleep", "600")) as parent:
         with training(run_id, parent=parent.pid) as process:
-            wait_until(lambda: left_behind(run_id) != [], "the lane")
+            until(lambda: left_behind(run_id) != [], "the lane")
             assert process.poll() is None
             parent.kill()
             parent.wait()
@@ -241,7 +241,7 @@ def test_a_demo_that_is_killed_takes_its_training_with_it(run_id: str) -> None:
     with Terminal(*demo(run_id)) as terminal:
         terminal.read_until(lambda: bool(terminal.screen.picture), "a picture")
         terminal.process.kill()
-        wait_until(lambda: left_behind(run_id) == [], "the end of the training")
+        until(lambda: left_behind(run_id) == [], "the end of the training")
 
 
 def test_a_training_process_that_is_killed_is_noticed(run_id: str) -> None:

@@ -22,7 +22,7 @@ from lanekit import (
     segment_name,
 )
 from lanekit.segments import segment_path
-from patience import wait_until
+from patience import until
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -425,7 +425,7 @@ def test_watched_follows_the_readers_that_are_there(run_id: str) -> None:
             assert not writer.watched
         with FastLaneReader.attach(run_id, lease=1.0) as brief:
             assert writer.watched
-            wait_until(lambda: not writer.watched, "the end of the lease")
+            until(lambda: not writer.watched, "the end of the lease")
             brief.latest_frame()
             assert writer.watched
         assert not writer.watched

@@ -24,7 +24,7 @@ import pytest
 
 import lanekit
 from lanekit._core import ffi, lib
-from patience import wait_until
+from patience import until
 from role_processes import Processes, fork, kill, outcome
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
@@ -279,7 +279,7 @@ def kill_writers(run_id: str, kills: str, seed: str, order: str) -> None:
         acknowledged[0] = 0
         child = fork(lambda life=life: publish_for_ever(run_id, life, acknowledged))
         if chance.random() < 0.5:  # else it may be killed before its first frame
-            wait_until(lambda: acknowledged[0] > 0, "a frame")
+            until(lambda: acknowledged[0] > 0, "a frame")
         time.sleep(chance.random() * 0.006)
         kill(child)
         with_frames += examine(run_id, life, int(acknowledged[0]), order)

@@ -31,7 +31,7 @@ from lanekit.stress.plan import (
 )
 from lanekit.stress.progress import Progress
 from lanekit.stress.verdict import Counts, Result, Verdict
-from patience import wait_until
+from patience import until
 from pseudo_terminal import Terminal
 
 WATCHDOG = 120.0
@@ -161,7 +161,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    wait_until(lambda: bool(segments_of(process.pid)), "a lane under stress")
+    until(lambda: bool(segments_of(process.pid)), "a lane under stress")
     return process
 
 
@@ -187,8 +187,8 @@ def test_workers_do_not_outlive_a_session_that_is_killed(mode: str) -> None:
         family = psutil.Process(process.pid).children(recursive=True)
         assert family
         process.kill()
-    wait_until(lambda: not any(p.is_running() for p in family), "the end of the workers")
-    wait_until(lambda: not segments_of(process.pid), "an empty /dev/shm")
+    until(lambda: not any(p.is_running() for p in family), "the end of the workers")
+    until(lambda: not segments_of(process.pid), "an empty /dev/shm")
 
 
 def test_a_party_that_dies_is_reported_and_the_other_rounds_go_on() -> None:
@@ -196,7 +196,7 @@ def test_a_party_that_dies_is_reported_and_the_other_rounds_go_on() -> None:
     arguments += ["--shape", "seqlock,message-passing"]
     with start(*arguments) as process:
         worker = next(iter(psutil.Process(process.pid).children()))
-        wait_until(lambda: len(worker.children()) == 2, "the parties")
+        until(lambda: len(worker.children()) == 2, "the parties")
         for party in worker.children():
             party.kill()
         output, _ = process.communicate(timeout=WATCHDOG)

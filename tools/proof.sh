@@ -25,7 +25,8 @@ step() {
   tail -n 1 "$log"
 }
 
-step "labels: every order has its other half" python tools/check_atomics.py
+step "labels: every order has its other half" python tools/check_atomics.py csrc
+step "labels: those of the stress tests, too" python tools/check_atomics.py csrc/stress
 step "models: every mutant is caught" python -m tests.models
 step "ThreadSanitizer: C tests" tools/run_ctest.sh tsan
 step "ThreadSanitizer: lost orders are reported" python -m pytest -q tests/test_sanitizer_mutants.py

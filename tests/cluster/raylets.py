@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import ray
-from daemon_process import DaemonProcess, until
+from daemon_process import DaemonProcess
 from ray.cluster_utils import Cluster
 
 from lanekit.errors import LanekitError
@@ -23,6 +23,7 @@ from lanekit.integrations import ray as lanekit_ray
 from lanekit.integrations.ray.nodes import Node, ask
 from lanekit.segments import reclaim_segment, segment_name
 from lanekit.slow import RunStore
+from patience import until
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ENTRY_POINTS = "[mosaic.workers]\nstepping = stepping_worker:describe\n"

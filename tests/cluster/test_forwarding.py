@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import ray
 import rollouts
-from daemon_process import until
 from raylets import Raylets
 
 from lanekit import PeerLost, PlaceTaken, SchemaMismatch, TrajectoryReader
 from lanekit.errors import LanekitError
 from lanekit.integrations.ray import Forwarding, RemoteTrajectoryWriter, forward
 from lanekit.integrations.ray.nodes import affinity
+from patience import until
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import ray
-from daemon_process import free_port, until
+from daemon_process import free_port
 from postgres_server import running_server
 from raylets import Raylets
 
@@ -24,6 +24,7 @@ from lanekit.integrations.ray.placing import RunHolder, actor_name
 from lanekit.slow import DaemonClient, RunStore
 from lanekit.slow.certificates import make_certificates
 from lanekit.slow.store.records import RunRecord
+from patience import until
 
 ENDLESS = {"total_steps": 10_000_000, "pause": 0.01}
 

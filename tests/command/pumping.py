@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from lanekit.command import CommandServer
 
@@ -30,10 +28,3 @@ class Pumped:
     def __exit__(self, *_: object) -> None:
         self._stop = True
         self._thread.join()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + A_MINUTE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)

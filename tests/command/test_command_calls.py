@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from echo_method import Echo, echo
-from pumping import A_MINUTE, Pumped, until
+from pumping import A_MINUTE, Pumped
 
 from lanekit import ReplyTimeout
 from lanekit.command import (
@@ -32,6 +32,7 @@ from lanekit.command import (
     SimulationContract,
     Telemetry,
 )
+from patience import until
 
 
 def test_a_call_brings_a_typed_answer(ends: tuple[Channel, Channel]) -> None:

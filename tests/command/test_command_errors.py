@@ -9,7 +9,7 @@ import uuid
 import pytest
 from echo_method import Echo, echo
 from memory_channel import memory_channels
-from pumping import A_MINUTE, Pumped, until
+from pumping import A_MINUTE, Pumped
 from ring_ends import RingEnd
 
 from lanekit import (
@@ -38,6 +38,7 @@ from lanekit.command import (
 )
 from lanekit.command.envelope import pack, unpack
 from lanekit.command.messages import Envelope, Kind
+from patience import until
 
 
 def test_an_unknown_method_is_named(ends: tuple[Channel, Channel]) -> None:

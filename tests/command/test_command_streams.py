@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from echo_method import Echo, echo
 from memory_channel import memory_channels
-from pumping import A_MINUTE, Pumped, until
+from pumping import A_MINUTE, Pumped
 
 from lanekit import RemoteError, TooLarge
 from lanekit.command import (
@@ -28,6 +28,7 @@ from lanekit.command import (
 )
 from lanekit.command.envelope import pack, unpack
 from lanekit.command.messages import Envelope, Kind
+from patience import until
 
 
 def frames(count: int) -> Callable[[StreamTelemetryRequest], Iterator[TelemetryFrame]]:

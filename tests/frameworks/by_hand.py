@@ -13,10 +13,11 @@ from typing import Any
 
 import gymnasium
 import pytest
-from watching import HERE, PATIENCE, Watched, check_lanes_are_gone, until
+from watching import HERE, PATIENCE, Watched, check_lanes_are_gone
 
 import lanekit
 from lanekit.integrations import FastLaneWarning, FrameNote
+from patience import until
 from run_lanes import lanes_of
 
 WORLDS = str(Path(__file__).resolve().parent.parent / "integrations")

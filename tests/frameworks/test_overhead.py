@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
-from watching import PATIENCE, until
+from watching import PATIENCE
 
+from patience import until
 from run_lanes import lanes_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,11 +22,11 @@ from watching import (
     check_steering,
     check_training,
     train_and_watch,
-    until,
 )
 
 from lanekit.integrations import FastLaneTelemetryWrapper
 from lanekit.integrations.rllib import watched as watched_by_rllib
+from patience import until
 
 # What the framework itself warns about is its own.
 pytestmark = pytest.mark.filterwarnings("ignore", "error::lanekit.integrations.FastLaneWarning")

@@ -22,13 +22,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from serve_counted import NUM_ENVS, make_env
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
-from watching import HERE, PATIENCE, until
+from watching import HERE, PATIENCE
 
 from lanekit import PeerLost, segment_name
 from lanekit.integrations import LaneVectorEnv
 from lanekit.integrations.stepping.sb3 import LaneVecEnv
 from lanekit.integrations.workers import ppo
 from lanekit.segments import segment_path
+from patience import until
 
 # What the framework itself warns about is its own.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -29,12 +29,13 @@ import numpy as np
 from lanekit.slow import DaemonClient, RunStore
 from lanekit.slow.store.records import EventRecord, RunRecord
 from lanekit.slow.store.results import Episodes, Steps
+from patience import until
 
 HERE = Path(__file__).resolve().parent
 # Also in a framework's own processes, which know nothing of pytest's paths.
 sys.path[:0] = [str(HERE.parent / "slow"), str(HERE.parent)]
 
-from daemon_process import DaemonProcess, until  # noqa: E402
+from daemon_process import DaemonProcess  # noqa: E402
 
 from run_lanes import lanes_of  # noqa: E402
 

@@ -11,7 +11,7 @@ import worlds
 
 from lanekit import segment_name
 from lanekit.segments import segment_path
-from patience import wait_until
+from patience import until
 from run_lanes import lanes_of
 
 
@@ -26,7 +26,7 @@ def run_id() -> Iterator[str]:
     run = f"test-{os.getpid()}-{uuid.uuid4().hex[:12]}"
     yield run
     try:
-        wait_until(lambda: not lanes_of(run), "all lanes of the run removed")
+        until(lambda: not lanes_of(run), "all lanes of the run removed")
     finally:
         for left in lanes_of(run):
             segment_path(segment_name("frame", left)).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from trainer import WATCHDOG
 
 from lanekit.integrations import VectorEnvServer
 from lanekit.segments import inspect_segment, segment_names
-from patience import wait_until
+from patience import until
 
 HERE = Path(__file__).parent
 
@@ -103,4 +103,4 @@ def step_lanes_of(name: str) -> list[str]:
 
 
 def check_nothing_left(name: str) -> None:
-    wait_until(lambda: not step_lanes_of(name), f"{name}'s lanes removed")
+    until(lambda: not step_lanes_of(name), f"{name}'s lanes removed")

@@ -23,7 +23,7 @@ from trainer import WATCHDOG
 from lanekit import PeerLost, SegmentExists, reclaim_segment, segment_name
 from lanekit.integrations import LaneVectorEnv, VectorEnvServer, serve_vector_env
 from lanekit.integrations.stepping import EnvironmentFailed
-from patience import wait_until
+from patience import until
 
 pytestmark = pytest.mark.once
 
@@ -345,7 +345,7 @@ def test_a_trainer_hears_of_it_when_the_server_is_killed_in_a_step(name: str, wo
                 envs.step(np.zeros(2, int))
         killer.join()
         envs.close()
-        wait_until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
+        until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
     reclaim_segment(segment_name("step", name))
 
 
@@ -355,7 +355,7 @@ def test_workers_do_not_outlive_a_server_that_is_killed(name: str) -> None:
         command.process.kill()
         command.process.wait(WATCHDOG)
         # What it owned itself waits for its successor, or for `lanekit clean`.
-        wait_until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
+        until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
     with Command("CartPole-v1", "--num-envs", "2", "--workers", "2", "--name", name) as command:
         command.wait_for("2 x CartPole-v1")
         envs = LaneVectorEnv(name)

@@ -27,7 +27,7 @@ from lanekit.integrations.shadow.adapters import adapter_for
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
-from patience import wait_until
+from patience import until
 from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
@@ -48,7 +48,7 @@ def helpers_of(training: Training) -> list[psutil.Process]:
 
 
 def helper_of(training: Training) -> psutil.Process:
-    wait_until(lambda: bool(helpers_of(training)), "a helper process")
+    until(lambda: bool(helpers_of(training)), "a helper process")
     return helpers_of(training)[0]
 
 
@@ -191,7 +191,7 @@ def test_mujoco_pixels_are_the_same_where_the_machine_can_draw_them(
 
 def test_no_process_is_started_while_nobody_watches(run_id: str) -> None:
     with Training(trainer.train, run_id, "CartPole-v1", SHADOW) as training:
-        wait_until(lambda: lanes_of(run_id) == [run_id, f"{run_id}/state"], "the lanes are there")
+        until(lambda: lanes_of(run_id) == [run_id, f"{run_id}/state"], "the lanes are there")
         with lanekit.FastLaneReader.attach(f"{run_id}/state", lease=0) as states:
             assert not states.wait(0.3)
         assert psutil.Process(training.process.pid).children() == []
@@ -207,7 +207,7 @@ def test_states_stop_when_the_viewer_leaves_and_go_on_when_one_comes(run_id: str
                 states.latest_frame(fresh=True)
                 return not states.wait(0.4)
 
-            wait_until(silent, "no more states")
+            until(silent, "no more states")
             with training.reader() as reader:
                 assert len(list(frames(reader, 3))) == 3
                 assert states.wait(10)
@@ -222,8 +222,8 @@ def test_the_helper_ends_with_the_worker(run_id: str, sign: signal.Signals) -> N
             helper = helper_of(training)
             training.process.send_signal(sign)
             training.process.communicate()
-            wait_until(lambda: not helper.is_running(), "the helper's end")
-    wait_until(lambda: lanes_of(run_id) == [], "no lane left")
+            until(lambda: not helper.is_running(), "the helper's end")
+    until(lambda: lanes_of(run_id) == [], "no lane left")
 
 
 @pytest.mark.once
@@ -234,7 +234,7 @@ def test_the_helper_ends_with_a_worker_that_forgets_to_close(run_id: str) -> Non
             helper = helper_of(training)
             training.end()
             assert training.errors == ""
-    wait_until(lambda: not helper.is_running(), "the helper's end")
+    until(lambda: not helper.is_running(), "the helper's end")
 
 
 @pytest.mark.once
@@ -278,10 +278,10 @@ def test_a_state_that_can_not_be_read_is_told_and_drawn_here(run_id: str) -> Non
     env.step(0)
     with lanekit.FastLaneReader.attach(f"{run_id}/state"):
         with pytest.warns(FastLaneWarning, match="ValueError: unreadable"):
-            wait_until(lambda: bool(env.step(0) and env.publisher._warned), "the warning")
+            until(lambda: bool(env.step(0) and env.publisher._warned), "the warning")
     env.step(0)
     with lanekit.FastLaneReader.attach(run_id) as reader:
-        wait_until(lambda: bool(env.step(0) and reader.latest_frame()), "a frame drawn here")
+        until(lambda: bool(env.step(0) and reader.latest_frame()), "a frame drawn here")
     assert env.publisher.rendering == "in-process"
     env.close()
 
@@ -307,7 +307,7 @@ def test_a_shadow_draws_what_a_framework_made_under_a_name_of_its_own(run_id: st
                     return False
                 return FrameNote.decode(frame.metadata).rendering == "shadow"
 
-            wait_until(shown_by_another_process, "a frame that another process drew")
+            until(shown_by_another_process, "a frame that another process drew")
 
 
 def test_shadow_rendering_that_is_not_possible_says_why(run_id: str) -> None:

@@ -17,7 +17,7 @@ from trainer import Training, frames, rgb
 import lanekit
 from lanekit.integrations import FastLaneVectorWrapper, FastLaneWarning, wrap_env_fns
 from lanekit.integrations.shadow.renderer import fitted
-from patience import wait_until
+from patience import until
 from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
@@ -109,7 +109,7 @@ def test_a_grid_of_one_process_can_be_drawn_by_another(run_id: str) -> None:
             frame = reader.latest_frame()
             return frame is not None and np.array_equal(rgb(frame), expected)
 
-        wait_until(both_seen, "a frame of both, with the pixels of render()")
+        until(both_seen, "a frame of both, with the pixels of render()")
     assert envs.publisher.rendering == "shadow"
     envs.close()
     envs.close()
@@ -125,7 +125,7 @@ def test_a_vectorised_environment_draws_all_at_once(run_id: str) -> None:
     envs.reset(seed=3)
     envs.step(np.zeros(3, int))
     with lanekit.FastLaneReader.attach(run_id) as reader:
-        wait_until(lambda: [envs.publisher.look(), reader.latest_frame()][1] is not None, "a frame")  # type: ignore[func-returns-value]
+        until(lambda: [envs.publisher.look(), reader.latest_frame()][1] is not None, "a frame")  # type: ignore[func-returns-value]
         frame = reader.latest_frame()
         assert frame is not None
         np.testing.assert_array_equal(frame.array, lanekit.tile_frames(list(made.render() or ())))
@@ -160,7 +160,7 @@ def test_a_killed_environment_process_leaves_the_others_in_the_grid(run_id: str)
         # Killing the whole family: everything goes, segments of killed processes included.
         training.process.kill()
         training.process.communicate()
-    wait_until(lambda: run_id not in lanes_of(run_id), "the run's lane removed")
+    until(lambda: run_id not in lanes_of(run_id), "the run's lane removed")
     for left in lanes_of(run_id):
         lanekit.reclaim_segment(lanekit.segment_name("frame", left))
 

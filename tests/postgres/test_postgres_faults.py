@@ -10,13 +10,14 @@ from pathlib import Path
 import campaign
 import numbered_worker
 import pytest
-from campaign import House, wait_until
+from campaign import House
 from postgres_server import PostgresServer, running_server
 from recording_daemon import Relay
 from small_disk import fill, small_disk_at
 from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
+from patience import until
 
 pytestmark = pytest.mark.once
 
@@ -64,10 +65,10 @@ def test_a_connection_cut_within_copies_and_commits_loses_nothing_and_repeats_no
             command, tally = begin(home, "cut", COUNT, 4_000)
             with DaemonClient(home.target) as client:
                 client.submit_run(run_id="cut", command=command)
-                wait_until("the worker's first bytes", lambda: written(tally) > 0)
+                until(lambda: written(tally) > 0, "the worker's first bytes")
                 for cut, budget in enumerate((100, 7_000, 50_000, 200_000, 3), relay.cuts + 1):
                     relay.budget = budget
-                    wait_until("a cut", lambda cut=cut: relay.cuts >= cut)
+                    until(lambda cut=cut: relay.cuts >= cut, "a cut")
                 relay.budget = None
                 finish(home, "cut", COUNT, tally)
 
@@ -79,10 +80,10 @@ def test_a_table_locked_by_somebody_else_makes_everybody_wait_and_lose_nothing(
     command, tally = begin(home, "locked", COUNT, 0)
     with DaemonClient(home.target) as client, home.server.connect() as other:
         client.submit_run(run_id="locked", command=command)
-        wait_until("the worker's first bytes", lambda: written(tally) > 0)
+        until(lambda: written(tally) > 0, "the worker's first bytes")
         with other.transaction():
             other.execute("LOCK TABLE lanekit.steps IN ACCESS EXCLUSIVE MODE")
-            wait_until("the worker to have written all", lambda: written(tally) == TOTAL)
+            until(lambda: written(tally) == TOTAL, "the worker to have written all")
             time.sleep(2)  # longer than one attempt waits for a lock
         finish(home, "locked", COUNT, tally)
 
@@ -107,11 +108,11 @@ def test_a_full_disk_under_the_tables_stalls_the_daemon_until_there_is_room(
             command, tally = begin(home, "full", COUNT, 0)
             with DaemonClient(home.target) as client:
                 client.submit_run(run_id="full", command=command)
-                wait_until("the worker's first bytes", lambda: written(tally) > 0)
+                until(lambda: written(tally) > 0, "the worker's first bytes")
                 fill(ballast)
-                wait_until(
-                    "the daemon to say so",
+                until(
                     lambda: "disk full" in (home.directory / "daemon.log").read_text(),
+                    "the daemon to say so",
                 )
                 ballast.unlink()
                 finish(home, "full", COUNT, tally)

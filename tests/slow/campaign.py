@@ -30,28 +30,17 @@ from typing import TYPE_CHECKING
 import psutil
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE)]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import numbered_worker  # noqa: E402
 
 from lanekit.errors import DaemonError  # noqa: E402
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
 from lanekit.slow.store.run_store import RunStore  # noqa: E402
+from patience import until  # noqa: E402
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
-
-PATIENCE = 120.0
-"""Seconds that a step of the campaign may take before it counts as a hang."""
-
-
-def wait_until(what: str, condition: object) -> None:
-    """Poll until `condition()` is true."""
-    assert callable(condition)
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for: {what}"
-        time.sleep(0.02)
 
 
 @dataclass
@@ -108,7 +97,7 @@ class House:
                 return False
             return True
 
-        wait_until("the daemon to answer", answers)
+        until(answers, "the daemon to answer")
         return client
 
     def processes(self, role: str, run_id: str) -> list[psutil.Process]:
@@ -322,7 +311,7 @@ def one_round(
     def written() -> int:
         return int(struct.unpack("<Q", tally.read_bytes())[0])
 
-    wait_until("the worker's first bytes", lambda: written() > 0)
+    until(lambda: written() > 0, "the worker's first bytes")
     done = 0
     while done < kills:
         time.sleep(chance.uniform(0.0, 0.25))
@@ -341,20 +330,20 @@ def one_round(
         if kill_worker and done > kills / 2 and house.kill("numbered_worker.py", run_id):
             kill_worker, killed_worker = False, True
     gone = lambda: not house.processes("numbered_worker.py", run_id)  # noqa: E731
-    wait_until("the worker to end", gone)
+    until(gone, "the worker to end")
     client.close()
     client = house.client()
     terminal = {"COMPLETED", "FAILED", "LOST"}
     store = RunStore.open(house.store)
-    wait_until("the run to end", lambda: store.run(run_id).state.upper() in terminal)
+    until(lambda: store.run(run_id).state.upper() in terminal, "the run to end")
     spool = next((house.directory / "spool").glob(f"{run_id}-*"))
-    wait_until("the spool to empty", lambda: settled(spool))
-    wait_until("the proxy to end", lambda: not house.processes("proxy", run_id))
+    until(lambda: settled(spool), "the spool to empty")
+    until(lambda: not house.processes("proxy", run_id), "the proxy to end")
     whole = not killed_worker
     assert not whole or written() == total
     verdict = compare(house.store, run_id, count, written(), whole=whole)
     compare_files(spool, count, written(), verdict, whole=whole)
-    wait_until("the viewer to see everything", lambda: len(viewer.numbers()) >= verdict.steps)
+    until(lambda: len(viewer.numbers()) >= verdict.steps, "the viewer to see everything")
     assert viewer.numbers() == list(range(verdict.steps))
     viewer.close()
     client.close()

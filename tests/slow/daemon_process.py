@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,17 +157,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def until(
-    condition: Callable[[], Any], timeout: float = 60.0, pause: float = 0.02, what: str = "it"
-) -> Any:
-    """Wait until ``condition`` gives something true, and return it."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(pause)
-    return value
 
 
 def columns(rows: int, first: int = 0, agent: str = "a", text: bytes = b"[0.5, 1]") -> Any:

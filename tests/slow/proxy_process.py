@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from daemon_process import until
+from patience import until
 
 RUN = f"run-{os.getpid()}"
 """Not the run of other tests on this machine: its frames are in shared memory."""

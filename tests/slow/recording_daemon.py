@@ -54,7 +54,6 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
         self.batches = 0
         self.sizes: list[tuple[int, int]] = []
         """Rows and bytes of each batch."""
-        self.overlaps = 0
         self.metadata: list[tuple[str, str]] = []
         self.server: grpc.Server | None = None
 
@@ -150,7 +149,6 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
                 skip = len(rows) + 1 - request.first_seq
                 if skip < 0:
                     context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a gap")
-                self.overlaps += skip > 0
                 rows.extend(new[skip:])
                 self.batches += 1
                 self.sizes.append((len(new), request.ByteSize()))

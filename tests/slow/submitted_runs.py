@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from daemon_process import DaemonProcess, history, run_of, until
+from daemon_process import DaemonProcess, history, run_of
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 MakeDaemon = Callable[..., DaemonProcess]
 

@@ -6,7 +6,9 @@ import struct
 import sys
 from pathlib import Path
 
-from campaign import HERE, House, compare, compare_files, settled, wait_until
+from campaign import HERE, House, compare, compare_files, settled
+
+from patience import until
 
 
 def begin(home: House, run_id: str, count: int, rate: float) -> tuple[list[str], Path]:
@@ -24,7 +26,7 @@ def written(tally: Path) -> int:
 def finish(home: House, run_id: str, count: int, tally: Path) -> None:
     """Wait for a run's end and compare it."""
     spool = next((home.directory / "spool").glob(f"{run_id}-*"))
-    wait_until("the proxy to end", lambda: not home.processes("proxy", run_id))
-    wait_until("the spool to empty", lambda: settled(spool))
+    until(lambda: not home.processes("proxy", run_id), "the proxy to end")
+    until(lambda: settled(spool), "the spool to empty")
     verdict = compare(home.store, run_id, count, written(tally), whole=True)
     compare_files(spool, count, written(tally), verdict, whole=True)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from daemon_process import until
 from training_desk import Desk, finish, started_daemon
 
 from lanekit.slow.daemon_client import DaemonClient
+from patience import until
 
 pytest.importorskip("gymnasium")
 

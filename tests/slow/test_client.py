@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from daemon_process import DaemonProcess, until
+from daemon_process import DaemonProcess
 from proxy_process import RUN, ProxyProcess, script
 from recording_daemon import RecordingDaemon, actions
 
@@ -20,6 +20,7 @@ from lanekit import errors
 from lanekit.slow import DaemonClient, TelemetryClient
 from lanekit.slow.control import ControlCommand
 from lanekit.slow.proto import telemetry_pb2 as pb
+from patience import until
 
 
 def test_a_client_reports_what_an_emitter_would_print(

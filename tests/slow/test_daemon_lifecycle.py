@@ -22,12 +22,12 @@ from daemon_process import (
     register,
     run_of,
     steps,
-    until,
 )
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 MakeDaemon = Callable[..., DaemonProcess]
 

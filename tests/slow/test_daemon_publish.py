@@ -21,11 +21,11 @@ from daemon_process import (
     register,
     run_of,
     steps,
-    until,
 )
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 
 def test_an_acknowledged_step_is_in_the_file(

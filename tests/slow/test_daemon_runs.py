@@ -16,11 +16,11 @@ from daemon_process import (
     publish_steps,
     register,
     run_of,
-    until,
 )
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 PAUSE, RESUME, STOP = (
     pb.CONTROL_ACTION_PAUSE,

@@ -20,11 +20,11 @@ from daemon_process import (
     register,
     run_of,
     steps,
-    until,
 )
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 
 class Follower(threading.Thread):

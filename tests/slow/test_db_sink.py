@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from patience import until
 
 LONG = 60
 """Seconds after which a test gives up; nothing takes that long."""
@@ -42,13 +43,6 @@ def open_sink(address: StoreAddress, bus: RunBus, **options: float) -> Telemetry
 
 def register(sink: TelemetryDBSink, stream_id: str = STREAM) -> None:
     sink.call(lambda store: store.register_stream(RUN, stream_id, "worker")).result(LONG)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def seqs(address: StoreAddress) -> list[int]:

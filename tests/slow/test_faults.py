@@ -13,12 +13,13 @@ from pathlib import Path
 
 import campaign
 import pytest
-from campaign import House, compare, compare_files, settled, wait_until
+from campaign import House, compare, compare_files, settled
 from recording_daemon import Relay
 from small_disk import fill, small_disk_at
 from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
+from patience import until
 
 pytestmark = pytest.mark.once
 
@@ -62,9 +63,9 @@ def test_a_socket_cut_within_batches_loses_nothing_and_repeats_nothing(home: Hou
         proxy = proxied(home, "cut", command, relay.target)
         for cut in range(1, 5):
             relay.budget = chance.randrange(1, 100_000)
-            wait_until("a cut", lambda cut=cut: relay.cuts >= cut or proxy.poll() is not None)
+            until(lambda cut=cut: relay.cuts >= cut or proxy.poll() is not None, "a cut")
         relay.budget = None
-        assert proxy.wait(timeout=campaign.PATIENCE) == 0
+        assert proxy.wait(timeout=120) == 0
         assert relay.cuts >= 4
     spool = home.directory / "by-hand" / "cut"
     assert settled(spool)
@@ -79,10 +80,10 @@ def test_a_store_locked_by_another_process_makes_everybody_wait_and_lose_nothing
     command, tally = begin(home, "locked", count, 0)
     with DaemonClient(home.target) as client:
         client.submit_run(run_id="locked", command=command)
-        wait_until("the worker's first bytes", lambda: written(tally) > 0)
+        until(lambda: written(tally) > 0, "the worker's first bytes")
         locker = sqlite3.connect(home.store, timeout=60, isolation_level=None)
         locker.execute("BEGIN IMMEDIATE")
-        wait_until("the worker to have written all", lambda: written(tally) > 1_000_000)
+        until(lambda: written(tally) > 1_000_000, "the worker to have written all")
         time.sleep(2)
         locker.execute("ROLLBACK")
         locker.close()
@@ -97,9 +98,9 @@ def test_a_full_disk_under_the_store_stalls_it_until_there_is_room(small_disk: P
         command, tally = begin(home, "full", count, 0)
         with DaemonClient(home.target) as client:
             client.submit_run(run_id="full", command=command)
-            wait_until("the worker's first bytes", lambda: written(tally) > 0)
+            until(lambda: written(tally) > 0, "the worker's first bytes")
             fill(ballast)
-            wait_until("the worker to have written all", lambda: written(tally) > 3_000_000)
+            until(lambda: written(tally) > 3_000_000, "the worker to have written all")
             time.sleep(2)
             ballast.unlink()
             finish(home, "full", count, tally)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import campaign
 import numbered_worker
 import pytest
-from campaign import House, wait_until
+from campaign import House
 from postgres_server import PostgresServer
 from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
+from patience import until
 
 pytestmark = pytest.mark.once
 
@@ -35,10 +36,10 @@ def loses_nothing_while_away(home: House, server: PostgresServer) -> None:
     command, tally = begin(home, "away", COUNT, 2_500)
     with DaemonClient(home.target) as client:
         client.submit_run(run_id="away", command=command)
-        wait_until("the worker's first bytes", lambda: written(tally) > 0)
+        until(lambda: written(tally) > 0, "the worker's first bytes")
         server.kill()
         # The worker is not held back, and nothing is acknowledged: it is all in the spool.
-        wait_until("the worker to have written all", lambda: written(tally) == TOTAL)
+        until(lambda: written(tally) == TOTAL, "the worker to have written all")
         assert journal_bytes(home, "away") > 0
         server.start()
         finish(home, "away", COUNT, tally)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from daemon_process import until
 from postgres_server import PostgresServer, program
+
+from patience import until
 
 pytestmark = pytest.mark.once
 
 WORKER = """
+from patience import until
 from lanekit.slow import emit
 emit.run_started()
 for step, loss in enumerate((0.5, 0.25, 0.75)):

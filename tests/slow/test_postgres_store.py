@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from daemon_process import DaemonProcess, event_names, publish_steps, register, run_of, until
+from daemon_process import DaemonProcess, event_names, publish_steps, register, run_of
 from made_batches import RUN, STREAM, events, steps
 from postgres_server import ESCAPED_PASSWORD, PASSWORD, PostgresServer
 
@@ -23,6 +23,7 @@ from lanekit.slow.store.postgres.migrations import MIGRATIONS
 from lanekit.slow.store.postgres.postgres_store import TelemetryPostgresStore
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.telemetry_store import Committed
+from patience import until
 
 IN_USER = f"postgresql://someone:{ESCAPED_PASSWORD}@127.0.0.1:1/lanekit"
 IN_QUERY = f"postgres://someone@127.0.0.1:1/lanekit?password={ESCAPED_PASSWORD}"

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_process import until
 from proxy_process import RUN, MakeProxy, script
 from recording_daemon import RecordingDaemon, Relay, actions
 from steady_worker import STEADY, check_steady
 
 from lanekit.slow.sending.proxy import TrainerTelemetryProxy
+from patience import until
 
 
 @pytest.mark.once

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemon_process import until
 from proxy_process import MakeProxy, resident_bytes, script
 from recording_daemon import RecordingDaemon, actions
 from small_disk import small_disk_at
 from steady_worker import STEADY, check_steady
+
+from patience import until
 
 
 @pytest.mark.once

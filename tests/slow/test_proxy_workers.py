@@ -8,12 +8,12 @@ import signal
 from pathlib import Path
 
 import numpy as np
-from daemon_process import until
 from proxy_process import RUN, MakeProxy, script
 from recording_daemon import RecordingDaemon
 
 import lanekit
 from lanekit.slow.proto import telemetry_pb2 as pb
+from patience import until
 
 
 def test_signals_go_to_the_worker_and_one_that_ignores_them_is_waited_for(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from daemon_process import DaemonProcess, until
+from daemon_process import DaemonProcess
 from picture_worker import PictureWorker
 
 from lanekit import FastLaneFrame, FastLaneReader, errors
@@ -21,6 +21,7 @@ from lanekit.segments import segment_names
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.remote_lane import RemoteLane, decode, is_published
 from lanekit.slow.watched_frames import Picture, Recipe
+from patience import until
 
 PNG = Recipe("png")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from daemon_process import until
 
 from lanekit import FastLaneConfig, FastLaneWriter
+from patience import until
 
 pytestmark = pytest.mark.once
 

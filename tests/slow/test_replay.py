@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.replay.pacing import LONGEST_GAP, USUAL_GAP, timeline
 from lanekit.slow.replay.player import Replay, ReplayState
 from lanekit.slow.store.run_store import RunStore
+from patience import until
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -52,13 +53,6 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
     """Two episodes of 20 steps, every second step with a frame, 50 steps a second."""
     with store_at(tmp_path / "runs.db", filmed_steps(2, 20, every=2)) as opened:
         yield opened
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + WATCHDOG
-    while not condition():
-        assert time.monotonic() < end, f"never happened: {what}"
-        time.sleep(0.002)
 
 
 class Player:
@@ -90,10 +84,10 @@ class Player:
         assert not self._thread.is_alive()
 
     def wait_for_step(self, step: int) -> None:
-        wait_for(lambda: self.shown[-1:] != [] and self.shown[-1][1] == step, f"step {step}")
+        until(lambda: self.shown[-1:] != [] and self.shown[-1][1] == step, f"step {step}")
 
     def wait_for_state(self, state: ReplayState) -> None:
-        wait_for(lambda: self.replay.status().state is state, state.value)
+        until(lambda: self.replay.status().state is state, state.value)
 
 
 # --- what a viewer sees -------------------------------------------------------------------------
@@ -184,7 +178,7 @@ def test_frames_that_change_their_size_get_a_new_lane(tmp_path: Path, run_id: st
                 for number in range(4):
                     replay.seek(number)
                     player.wait_for_step(number)
-                    wait_for(lambda n=number: showing(reader) == n + 1, f"frame {number}")
+                    until(lambda n=number: showing(reader) == n + 1, f"frame {number}")
                     frame = reader.latest_frame()
                     assert frame is not None
                     shapes.append((*frame.array.shape, frame.pixel_format))
@@ -281,13 +275,13 @@ def test_a_paused_replay_shows_the_frame_it_is_sent_to(store: RunStore, run_id: 
         replay.seek_frames(-1)
         player.wait_for_step(2)
         replay.seek_frames(-100)
-        wait_for(lambda: player.shown[-1] == (0, 0), "the first frame")
+        until(lambda: player.shown[-1] == (0, 0), "the first frame")
         replay.seek_seconds(0.05)
         player.wait_for_step(4)
         replay.seek_seconds(-0.001)  # less than a frame is a frame
         player.wait_for_step(2)
         replay.seek_seconds(1e9)
-        wait_for(lambda: player.shown[-1] == (1, 18), "the last frame")
+        until(lambda: player.shown[-1] == (1, 18), "the last frame")
         assert replay.status().state is ReplayState.PAUSED
         with FastLaneReader.attach(run_id) as reader:
             frame = reader.latest_frame()
@@ -317,7 +311,7 @@ def test_a_replay_goes_on_from_where_it_was_sent(store: RunStore, run_id: str) -
 def test_a_pause_stands_still_and_goes_on(store: RunStore, run_id: str) -> None:
     replay = Replay(store, "filmed", publish_as=run_id, speed=0.2)
     with Player(replay) as player:
-        wait_for(lambda: len(player.shown) > 2, "some frames")
+        until(lambda: len(player.shown) > 2, "some frames")
         replay.pause()
         player.wait_for_state(ReplayState.PAUSED)
         shown = len(player.shown)
@@ -332,7 +326,7 @@ def test_a_pause_stands_still_and_goes_on(store: RunStore, run_id: str) -> None:
 def test_a_loop_begins_again(store: RunStore, run_id: str) -> None:
     replay = Replay(store, "filmed", episode=0, publish_as=run_id, speed=1000, loop=True)
     with Player(replay) as player:
-        wait_for(lambda: len(player.shown) > 25, "the third round")
+        until(lambda: len(player.shown) > 25, "the third round")
     assert player.shown[8:12] == [(0, 16), (0, 18), (0, 0), (0, 2)]
 
 
@@ -342,12 +336,10 @@ def test_a_held_replay_stays_at_the_end_and_can_be_sent_back(store: RunStore, ru
         player.wait_for_state(ReplayState.ENDED)
         assert segment_path(segment_name("frame", run_id)).exists()
         replay.seek(16, episode=1)
-        wait_for(
-            lambda: player.shown[-2:] == [(1, 16), (1, 18)] and len(player.shown) > 20, "again"
-        )
+        until(lambda: player.shown[-2:] == [(1, 16), (1, 18)] and len(player.shown) > 20, "again")
         player.wait_for_state(ReplayState.ENDED)
         replay.resume()  # from the beginning
-        wait_for(lambda: len(player.shown) == 42, "all of it again")
+        until(lambda: len(player.shown) == 42, "all of it again")
 
 
 def test_two_threads_can_not_play_one_replay(store: RunStore, run_id: str) -> None:

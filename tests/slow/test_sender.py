@@ -13,7 +13,6 @@ from typing import Any
 
 import grpc
 import pytest
-from daemon_process import until
 from recording_daemon import RecordingDaemon, Relay, actions, step_line
 
 from lanekit.slow.endpoint import open_channel
@@ -22,6 +21,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending import daemon_link
 from lanekit.slow.sending.sender import Outcome, Sender, report_to_stderr
 from lanekit.slow.sending.spool import Spool
+from patience import until
 
 
 class Rig:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemon_process import until
+
+from patience import until
 
 pytestmark = pytest.mark.once
 

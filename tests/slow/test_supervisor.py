@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daemon_process import DaemonProcess, event_names, failure_of, history, run_of, until
+from daemon_process import DaemonProcess, event_names, failure_of, history, run_of
 from submitted_runs import (
     A_SHORT_LIFE,
     DEAF,
@@ -33,6 +33,7 @@ from lanekit import FastLaneReader, SegmentError, segment_name
 from lanekit.segments import segment_path
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import until
 
 
 def test_a_submitted_worker_runs_and_its_events_are_stored(

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from daemon_process import DaemonProcess, event_names, run_of, until
+from daemon_process import DaemonProcess, event_names, run_of
 from submitted_runs import (
     A_SHORT_LIFE,
     PRELUDE,
@@ -33,6 +33,7 @@ from lanekit.slow.daemon.patience import Patience
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from patience import until
 
 
 @pytest.mark.once

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from daemon_process import DaemonProcess, events, publish, publish_steps, register, until
+from daemon_process import DaemonProcess, events, publish, publish_steps, register
 from PIL import Image
 from web_client import WebClient
 from websockets.exceptions import ConnectionClosed
@@ -23,6 +23,7 @@ from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from lanekit.slow.store.run_store import RunStore
+from patience import until
 
 PAGE = Path(lanekit.slow.web.__file__).parent / "page"
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from daemon_process import START_TIMEOUT, DaemonProcess, until
+from daemon_process import START_TIMEOUT, DaemonProcess
 
 from lanekit.errors import SegmentExists, SegmentNotFound, StoreError
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import owner_of, reclaim_segment, segment_name
 from lanekit.slow import RunStore
+from patience import until
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "slow"))
 
-from daemon_process import DaemonProcess, register, run_of, until
+from daemon_process import DaemonProcess, register, run_of
 
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.proto import telemetry_pb2 as pb
+from patience import until
 
 __all__ = ["RUN", "SLOW_TESTS", "DaemonProcess", "Sender", "connect_to", "running_daemon", "until"]
 

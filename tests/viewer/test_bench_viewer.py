@@ -13,9 +13,9 @@ from bench.stamped_frames import BITS, StampedFrames, StampReader, now
 from numpy.typing import NDArray
 from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QImage
-from window_desk import until
 
 from lanekit.viewer.fastlane.frame_image import shared_pixels_of
+from patience import until
 
 
 @pytest.mark.once

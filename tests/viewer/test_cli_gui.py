@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from PyQt6.QtWidgets import QApplication
-from window_desk import WindowDesk, lone_desk, until
+from window_desk import WindowDesk, lone_desk
+
+from patience import until
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 

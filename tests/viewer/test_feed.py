@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from stored_runs import RUN, DaemonProcess, Sender, connect_to, running_daemon, until
+from stored_runs import RUN, DaemonProcess, Sender, connect_to, running_daemon
 
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.display_rows import LONGEST_TEXT, episode_block
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.viewer.live.feed import EPISODES_AT_ONCE, Catch, RunFeed
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE, RECENT_REWARDS
+from patience import until
 
 MakeFeed = Callable[[], RunFeed]
 

@@ -16,13 +16,13 @@ from stored_runs import (
     Sender,
     connect_to,
     running_daemon,
-    until,
 )
 
 from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController, RunStats
 from lanekit.viewer.live.credit_manager import INITIAL_CREDITS
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE
+from patience import until
 
 PATIENCE = 60_000
 

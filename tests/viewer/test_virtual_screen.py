@@ -6,8 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from writers import StartWriter
 
 from lanekit.viewer.palette import LIGHT
 from lanekit.viewer.qt_platform import missing_packages
+from patience import until
 
 PATIENCE = 60.0
 
@@ -60,13 +60,6 @@ def shown(screen: VirtualScreen, state: Path, *arguments: str) -> Iterator[None]
     assert (process.returncode, said) == (0, "")
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def fields(screen: VirtualScreen) -> tuple[object, ...]:
     """Where the fields of a known frame are that no numbers lie over."""
     return tuple(screen.place_of(colour) for colour in (GREEN, BLUE))
@@ -78,22 +71,22 @@ def test_a_known_frame_is_on_the_screen_in_its_size_and_so_is_its_successors(
     first = start_writer(64, 48)
     with shown(screen, tmp_path, "view", run_id):
         # The window has 720 by 540 pixels above its buttons: a field of the frame is a quarter.
-        wait_until(lambda: screen.place_of(BLUE) is not None)
+        until(lambda: screen.place_of(BLUE) is not None)
         x, y, _, _ = screen.place_of(BLUE) or (0, 0, 0, 0)
         left, top = x, y - 270
         green, blue = (left + 360, top, 360, 270), (left, top + 270, 360, 270)
-        wait_until(lambda: fields(screen) == (green, blue))
+        until(lambda: fields(screen) == (green, blue))
         assert tuple(screen.picture()[top + 400, left + 600]) == WHITE
         first.kill()
-        wait_until(lambda: fields(screen) == (None, None))  # faded
+        until(lambda: fields(screen) == (None, None))  # faded
         start_writer(40, 120, "BGRX")
         # Three times as high as wide: 180 by 540 pixels in the middle.
         green, blue = (left + 360, top, 90, 270), (left + 270, top + 270, 90, 270)
-        wait_until(lambda: fields(screen) == (green, blue))
+        until(lambda: fields(screen) == (green, blue))
 
 
 def test_the_main_window_is_on_the_screen(screen: VirtualScreen, tmp_path: Path) -> None:
     background = QColor(LIGHT.background)
     colour = (background.red(), background.green(), background.blue())
     with shown(screen, tmp_path, "gui"):
-        wait_until(lambda: (screen.place_of(colour) or (0, 0, 0, 0))[2] > 1000)
+        until(lambda: (screen.place_of(colour) or (0, 0, 0, 0))[2] > 1000)

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "slow"))
 
 import pytest
-from daemon_process import DaemonProcess, publish_steps, until
+from daemon_process import DaemonProcess, publish_steps
 from PyQt6.QtCore import QCoreApplication, QEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication
@@ -30,6 +30,7 @@ from lanekit.viewer.window.main_window import MainWindow
 from lanekit.viewer.window.memory import WindowMemory
 from lanekit.viewer.window.run_form import RunForm
 from lanekit.worker import find_worker
+from patience import until
 
 __all__ = ["WindowDesk", "choose_worker", "lone_desk", "publish_steps", "until", "window_desk"]
 

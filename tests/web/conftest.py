@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from web_desk import CHROMIUM, PATIENCE_MS, Desk, MakePage, until
+from web_desk import CHROMIUM, PATIENCE_MS, Desk, MakePage
+
+from patience import until
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,10 @@ from playwright.sync_api import Page, expect
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "slow"))
 
-from daemon_process import DaemonProcess, until  # noqa: E402
+from daemon_process import DaemonProcess  # noqa: E402
 
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
+from patience import until  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 PATIENCE_MS = 90_000

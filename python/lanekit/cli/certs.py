@@ -8,6 +8,8 @@ import secrets
 import sys
 from pathlib import Path
 
+from lanekit.cli.endings import MISUSE
+
 NAME = "certs"
 HELP = "make certificates and a token for a daemon on the network"
 EXAMPLES = (("lanekit certs ~/lab --host gpu7.example.org", "files for a daemon there"),)
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         token = make_token(directory / "token")
     except ValueError as error:
         print(f"lanekit certs: {error}", file=sys.stderr)
-        return 2
+        return MISUSE
     except OSError as error:
         print(f"lanekit certs: {error}", file=sys.stderr)
         return 1

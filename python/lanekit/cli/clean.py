@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lanekit import errors
+from lanekit.cli.endings import MISUSE
 from lanekit.cli.ls import Row, human_size, list_segments, printable
 from lanekit.segments import check_orphan, reclaim_segment
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Remove orphans; report what stays and why."""
     if args.force and not args.names:
         print("lanekit clean: --force needs the names of the segments", file=sys.stderr)
-        return 2
+        return MISUSE
     rows = list_segments()
     unknown = set(args.names) - {row.name for row in rows}
     for name in sorted(unknown):

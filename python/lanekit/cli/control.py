@@ -7,6 +7,7 @@ import sys
 
 from lanekit.cli.cluster import add_cluster_argument, daemon_of
 from lanekit.cli.connection import add_connection_arguments, connect
+from lanekit.cli.endings import MISUSE
 
 NAME = "control"
 HELP = "ask a run's workers to pause, resume or stop; or cancel it"
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Send the command and say who got it."""
     if args.grace is not None and args.action != "cancel":
         print("lanekit control: --grace is for cancel", file=sys.stderr)
-        return 2
+        return MISUSE
     with connect(args) if args.cluster is None else daemon_of(args) as daemon:
         if args.action == "cancel":
             from lanekit.slow.daemon.run_states import state_word

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from lanekit.cli.connection import missing_slow, path_from
+from lanekit.cli.endings import MISUSE
 
 NAME = "daemon"
 HELP = "serve runs and their telemetry: gRPC on a Unix socket, or TCP"
@@ -126,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         serve(options, announce)
     except ValueError as error:
         print(f"lanekit daemon: {error}", file=sys.stderr)
-        return 2
+        return MISUSE
     except OSError as error:
         print(
             f"lanekit daemon: {error.filename or 'the state'} can not be used: "

@@ -13,6 +13,7 @@ from pathlib import Path
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.demo_faces import FACES, choose_face
 from lanekit.cli.demo_runs import DemoRun, start_run
+from lanekit.cli.endings import MISUSE
 from lanekit.cli.view import non_empty, positive
 from lanekit.demo.worker import CART_POLE, check_environment
 from lanekit.viewer.terminal.quit_signals import QuitSignals
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; the status is 1 if the training ended before it was asked to."""
     if args.no_record and args.view == "browser":
         _say("the page shows recorded runs: leave --no-record out, or take --view terminal")
-        return 2
+        return MISUSE
     check_environment(args.env)
     face, remarks = choose_face(args.view)
     _say("starting ...")  # a daemon and a training take seconds where they were never started

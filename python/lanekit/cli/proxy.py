@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from lanekit.cli.connection import add_connection_arguments, missing_slow
+from lanekit.cli.endings import MISUSE
 from lanekit.errors import TelemetryError
 
 NAME = "proxy"
@@ -66,16 +67,16 @@ def run(args: argparse.Namespace) -> int:
             "--spool, --worker, --mirror-frames or --fsync",
             file=sys.stderr,
         )
-        return 2
+        return MISUSE
     if args.new_stream and not args.adopt:
         print("lanekit proxy: --new-stream goes with --adopt SPOOL", file=sys.stderr)
-        return 2
+        return MISUSE
     if not args.adopt and not command and sys.stdin.isatty():
         print(
             "lanekit proxy: name the worker's command after --, or pipe its output here",
             file=sys.stderr,
         )
-        return 2
+        return MISUSE
     try:
         from lanekit.slow.sending.proxy import TrainerTelemetryProxy
     except ModuleNotFoundError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lanekit.cli.cluster import add_placing_arguments, last_words, place
 from lanekit.cli.columns import columns
 from lanekit.cli.connection import add_connection_arguments, connect
+from lanekit.cli.endings import MISUSE
 from lanekit.cli.ls import printable
 from lanekit.cli.progress_bar import ProgressBar
 from lanekit.cli.quantities import duration, number
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             submission, total = _submission(args, worker, daemon)
         except (BadOptions, InvalidEvent) as error:
             print(f"lanekit run: {error}", file=sys.stderr)
-            return 2
+            return MISUSE
         _start_daemon_if_absent(args, daemon)
         with _noted_interruptions() as interruptions:
             submitted = daemon.submit_run(**submission)
@@ -98,7 +99,7 @@ def _run_on_cluster(args: argparse.Namespace, worker: InstalledWorker) -> int:
 
     if args.daemon is not None:
         print("lanekit run: --cluster and --daemon are two places; name one", file=sys.stderr)
-        return 2
+        return MISUSE
     environment: dict[str, str] = {}
     try:
         config = configuration(worker, args, new_run_id(worker.name))
@@ -106,7 +107,7 @@ def _run_on_cluster(args: argparse.Namespace, worker: InstalledWorker) -> int:
         _add_pictures(args, environment)
     except (BadOptions, InvalidEvent) as error:
         print(f"lanekit run: {error}", file=sys.stderr)
-        return 2
+        return MISUSE
     placed = place(args, worker.name, document, environment)
     print(placed.run_id, flush=True)
     there = "" if placed.daemon.startswith("unix:") else f" --daemon {placed.daemon}"

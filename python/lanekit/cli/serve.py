@@ -13,6 +13,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from lanekit.cli.endings import MISUSE
+
 NAME = "serve"
 HELP = "run environments for a trainer in another process"
 EXAMPLES = (
@@ -109,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
                 server.serve(signals.nothing_came)
         except ValueError as error:
             _say(str(error))
-            return 2
+            return MISUSE
         except EnvironmentFailed as failure:
             if failure.__cause__ is not None:  # where in the environment
                 traceback.print_exception(failure.__cause__)

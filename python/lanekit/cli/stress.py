@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 
+from lanekit.cli.endings import MISUSE
 from lanekit.cli.view import positive
 from lanekit.stress.plan import (
     FAULTS,
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         rounds, seconds = _plan(args)
     except Misuse as misuse:
         print(f"lanekit stress: {misuse}", file=sys.stderr)
-        return 2
+        return MISUSE
     progress = Progress(sys.stderr, os.environ, frames=args.frames, seconds=seconds)
     with QuitSignals() as signals, Session() as session:
 

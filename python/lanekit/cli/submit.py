@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from lanekit.cli.connection import add_connection_arguments, connect
+from lanekit.cli.endings import MISUSE
 
 NAME = "submit"
 HELP = "start a worker under the daemon's care; its prints are telemetry"
@@ -52,14 +53,14 @@ def run(args: argparse.Namespace) -> int:
             "lanekit submit: name the command to run, after --: lanekit submit -- python train.py",
             file=sys.stderr,
         )
-        return 2
+        return MISUSE
     config = b""
     if args.config is not None:
         try:
             config = args.config.read_bytes()
         except OSError as error:
             print(f"lanekit submit: {args.config}: {error.strerror}", file=sys.stderr)
-            return 2
+            return MISUSE
     with connect(args) as daemon:
         directory = args.directory
         if directory is None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 from lanekit.cli.columns import Colour, Paint, columns
+from lanekit.cli.endings import MISUSE
 from lanekit.cli.lane_counters import Movement, Reading, movements, read_lanes
 from lanekit.cli.ls import human_age, human_size, printable
 from lanekit.cli.quantities import json_document
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Show the lanes until Ctrl-C, or once."""
     if not 0.01 <= args.interval <= 3600:
         print("lanekit top: --interval is 0.01 to 3600 seconds", file=sys.stderr)
-        return 2
+        return MISUSE
     looks = watch(args.interval)
     if args.json:
         print(json_document([movement.to_json() for movement in next(looks)]))
