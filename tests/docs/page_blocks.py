@@ -27,7 +27,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _PRINTS = re.compile(
-    r"\n+(?:That|It) prints (?:`(?P<line>[^`]+)`|:?\n+```text\n(?P<text>.*?)^```)", re.S | re.M
+    r"\n+(?:That|It) prints(?: `(?P<line>[^`]+)`|:?\n+```text\n(?P<text>.*?)^```)", re.S | re.M
 )
 
 
