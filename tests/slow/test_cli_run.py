@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import psutil
 import pytest
 from training_desk import Desk, finish, started_daemon
 
+from lanekit.slow import local_daemon
 from lanekit.slow.daemon_client import DaemonClient
 from patience import until
 
@@ -116,6 +118,12 @@ def test_a_worker_that_stores_no_steps_tells_how_far_it_is_by_heartbeats(desk: D
     assert re.search(r"^fast completed after \S+: 40 steps, 0 episodes$", said, re.MULTILINE)
     with desk.store() as store:
         assert store.run("fast").steps == 0
+    said, _ = desk.lanekit("show", "fast")
+    assert re.search(r"^  steps +40 made, none recorded one by one$", said, re.MULTILINE)
+    said, _ = desk.lanekit("runs")
+    assert re.search(r"^fast  completed .*  40  +0  +-$", said, re.MULTILINE)
+    (row,) = json.loads(desk.lanekit("runs", "--json")[0])
+    assert (row["steps"], row["reported_steps"]) == (0, 40)
 
 
 def test_a_worker_that_fails_is_shown_with_the_end_of_its_stderr(desk: Desk) -> None:
@@ -128,6 +136,11 @@ def test_a_worker_that_fails_is_shown_with_the_end_of_its_stderr(desk: Desk) -> 
     assert re.search(r"the end of its stderr, \S+/worker\.err:\n  Traceback", complained)
     assert "RuntimeError: the pole is broken" in complained
     assert "\x1b" not in said + complained
+    shown, _ = desk.start("show", "broken").communicate(timeout=60)
+    assert re.search(r"^  the end of its stderr, \S+/worker\.err:\n    Traceback", shown, re.M)
+    assert "    RuntimeError: the pole is broken" in shown
+    (worker,) = json.loads(desk.lanekit("show", "broken", "--json")[0])["workers"]
+    assert "the pole is broken" in Path(worker["stderr_file"]).read_text()
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -145,6 +158,8 @@ def test_a_worker_that_fails_is_shown_with_the_end_of_its_stderr(desk: Desk) -> 
         (["--steps", "0"], "total_steps is at least 1, not 0"),
         (["--run", "a b"], "a run id is 1 to 128 letters"),
         (["--slot", "-1"], "fastlane_slot must not be negative"),
+        (["--store", "mine.db"], "--store: only with --cluster; a daemon of this machine has its"),
+        (["--cpus", "3", "--node", "n"], "--cpus, --node: only with --cluster"),
         (["--config", "missing.json"], "missing.json: No such file or directory"),
         (["--config", "list.json"], "list.json holds no JSON object, but list"),
         (["--config", "site/stepping_worker.py"], "holds no JSON:"),
@@ -256,6 +271,26 @@ def test_a_daemon_that_can_not_start_is_shown_with_the_end_of_its_log(desk: Desk
     assert f"the daemon ended with status 1; its log {desk.log} says:\n  " in complained
     assert "lanekit.db is not a sound" in complained
     assert "what another one said before" not in complained
+
+
+def test_a_daemon_that_has_no_room_even_for_its_log_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert local_daemon._why_silent(tmp_path) == ["nothing"]
+    full = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    (words,) = local_daemon._why_silent(tmp_path)
+    assert words.startswith(f"the disk of {tmp_path} is full: `df -h ")
+    assert "LANEKIT_STATE=DIR" in words
+
+
+def test_a_place_where_nothing_can_be_written_is_named_with_the_way_to_another(desk: Desk) -> None:
+    desk.state.write_text("a file")
+    _, complained = desk.lanekit("run", "--worker", "stepping", status=1)
+    assert complained.startswith(
+        f"lanekit: no daemon runs, and none can be started: {desk.state}: File exists; "
+        "LANEKIT_STATE=DIR names another place"
+    )
 
 
 @pytest.mark.parametrize("named_by", ["option", "option with a path", "variable"])

@@ -38,7 +38,7 @@ def test_two_daemons_never_share_a_store(daemon: DaemonProcess) -> None:
     status, message = other.refusal("--state", str(daemon.directory / "elsewhere"))
     assert status == 1
     assert f"process {daemon.pid}" in message
-    assert "--store" in message
+    assert f"store {daemon.store}" in message
     # A second name for the same file is no way around it.
     other.store = daemon.directory / "alias.db"
     other.store.symlink_to(daemon.store)
@@ -50,10 +50,13 @@ def test_two_daemons_never_share_spools_or_a_socket(daemon: DaemonProcess) -> No
     other.store = daemon.directory / "other.db"
     other.socket = daemon.directory / "other.sock"
     status, message = other.refusal()
-    assert (status, "--state" in message) == (1, True)
+    assert (status, "spool directory" in message) == (1, True)
     other.socket = daemon.socket
-    status, message = other.refusal("--state", str(daemon.directory / "elsewhere"))
-    assert (status, "--socket" in message) == (1, True)
+    status, message = other.refusal("--state", str(daemon.directory / "nowhere"))
+    assert (status, f"socket {daemon.socket}" in message) == (1, True)
+    assert "a second one takes a --socket, --state and --store of its own" in message
+    assert not (daemon.directory / "nowhere").exists()
+    assert not list(daemon.directory.glob("other.db*"))
     with daemon.connect() as stub:
         publish_steps(stub, "r", 5)  # the first one has not noticed
 

@@ -78,17 +78,19 @@ def typed(console: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("pip "))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/slow-lane.md"])
-def test_the_quick_start_runs_as_written(root: Path, shell: Shell, page: str) -> None:
+# Under two names: whoever reads one after the other submits both to the same daemon.
+@pytest.mark.parametrize(("page", "run"), [("README.md", "hello"), ("docs/slow-lane.md", "first")])
+def test_the_quick_start_runs_as_written(root: Path, shell: Shell, page: str, run: str) -> None:
     worker = the_one_with(root / page, "python", "emit.run_started")
     (shell.directory / "worker.py").write_text(worker, encoding="utf-8")
     shell.run(typed(the_one_with(root / page, "console", "lanekit daemon &")))
-    until(lambda: "exit" in shell.run("lanekit show first"))
-    shown = shell.run("lanekit show first")
+    until(lambda: "exit" in shell.run(f"lanekit show {run}"))
+    shown = shell.run(f"lanekit show {run}")
     assert "completed" in shown
     assert re.search(r"steps +200\n", shown)
-    assert "first" in shell.run("lanekit runs")
+    assert run in shell.run("lanekit runs")
     example = the_one_with(root / "docs" / "slow-lane.md", "python", "RunStore.open()")
+    example = example.replace('"first"', f'"{run}"')
     (shell.directory / "read.py").write_text(example, encoding="utf-8")
     assert shell.run("python -W error read.py") == "200 1.0 [0.0, 0.1]\n"
 

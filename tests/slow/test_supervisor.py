@@ -256,8 +256,14 @@ def test_the_commands_submit_and_control(
     assert lanekit(daemon, "control", "cli", "pause")[0] == 1
     assert lanekit(daemon, "control", "nobody", "pause")[0] == 1
     assert lanekit(daemon, "submit", "--run", "cli", "--", "true")[0] == 1
-    assert lanekit(daemon, "submit", "--run", "no/slash", "--", "true")[0] == 1
+    for run_id in ("no/slash", ""):
+        status, output = lanekit(daemon, "submit", "--run", run_id, "--", "true")
+        assert (status, "a run id is 1 to 128 letters" in output) == (2, True)
     assert lanekit(daemon, "submit", "--")[0] == 2
+    config.write_text("{lr: 0.1}")
+    status, output = lanekit(daemon, "submit", "--config", str(config), "--", "true")
+    assert status == 2
+    assert output.startswith(f"lanekit submit: {config} holds no JSON: ")
     assert daemon.stop() == 0
     status, output = lanekit(daemon, "submit", "--", "true")
     assert status == 1

@@ -56,6 +56,18 @@ def add_placing_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--node-tls-key", default="", metavar="FILE", help="on each node")
 
 
+def unused_placing(args: argparse.Namespace) -> list[str]:
+    """Return the options of the command line that say how to place a run, where none is placed."""
+    nobody = argparse.ArgumentParser()
+    add_placing_arguments(nobody)
+    given = vars(args)
+    return [
+        f"--{name.replace('_', '-')}"
+        for name, default in vars(nobody.parse_args([])).items()
+        if args.cluster is None and given[name] != default
+    ]
+
+
 def cluster_address(text: str) -> str:
     """Return the address of a cluster's head; none for `ray` alone."""
     kind, _, address = text.partition(":")

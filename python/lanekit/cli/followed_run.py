@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -11,12 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Protocol
 
+from lanekit.cli import last_words
 from lanekit.cli.progress_bar import Reading
 from lanekit.errors import DaemonUnavailable
 from lanekit.slow.daemon.spools import look
-from lanekit.slow.log_tail import last_lines
 from lanekit.slow.proto import telemetry_pb2 as pb
-from lanekit.slow.store.records import RunRecord, WorkerRecord, decode_object
+from lanekit.slow.store.records import RunRecord, decode_object
 
 EPISODES = 100
 """Of which the mean return is shown."""
@@ -120,12 +119,7 @@ class FollowedRun:
 
     def last_words(self) -> list[str]:
         """Return the end of what its workers on this machine wrote to stderr, and where it is."""
-        words = []
-        for worker in filter(_is_here, self.record.senders):
-            log = Path(worker.spool_directory) / "worker.err"
-            if lines := last_lines(log):
-                words += [f"the end of its stderr, {log}:", *(f"  {line}" for line in lines)]
-        return words
+        return last_words.last_words(self.record)
 
     def _read_episodes(self) -> None:
         for page in self._client.stream_episodes(
@@ -178,15 +172,11 @@ class FollowedRun:
 
     def _is_settled(self) -> bool:
         """Tell whether nothing more will come: a run may be over before its last steps arrive."""
-        here = [worker for worker in self.record.senders if _is_here(worker)]
+        here = [worker for worker in self.record.senders if last_words.is_here(worker)]
         if len(here) < len(self.record.senders):
             return self.record.exit_status is not None and not self._still_growing
         spools = [look(Path(worker.spool_directory)) for worker in here]
         return all(spool is None or spool.finished for spool in spools) and not self._still_growing
-
-
-def _is_here(worker: WorkerRecord) -> bool:
-    return bool(worker.spool_directory) and worker.host == socket.gethostname()
 
 
 def _size(record: RunRecord) -> tuple[int, int, int]:

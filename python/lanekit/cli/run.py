@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from lanekit.cli.cluster import add_placing_arguments, last_words, place
+from lanekit.cli.cluster import add_placing_arguments, last_words, place, unused_placing
 from lanekit.cli.columns import columns
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.endings import MISUSE
@@ -69,6 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train; the status is 1 if the run failed, 2 for a misuse, 130 after Ctrl-C."""
+    if unused := unused_placing(args):
+        print(
+            f"lanekit run: {', '.join(unused)}: only with --cluster; a daemon of this machine has "
+            "its own store, which `lanekit daemon --store PATH` chooses",
+            file=sys.stderr,
+        )
+        return MISUSE
     worker = find_worker(args.worker)
     if args.cluster is not None:
         return _run_on_cluster(args, worker)

@@ -26,6 +26,8 @@ EXAMPLES = (
 
 RECENT_EPISODES = 10
 """Episodes whose mean return a listing shows."""
+_BEATS = 100
+"""Events at the end of a log, among which the newest heartbeats are."""
 
 STATE_COLOURS = {
     "submitted": Colour.BLUE,
@@ -89,6 +91,7 @@ def run_json(store: RunStore, record: RunRecord) -> dict[str, Any]:
         "command": list(record.command),
         "config": record.config,
         "steps": record.steps,
+        "reported_steps": reported_steps(store, record),
         "episodes": record.episodes,
         "events": record.events,
         "rejected_lines": record.rejected_lines,
@@ -115,6 +118,16 @@ def recent_return(store: RunStore, record: RunRecord) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
+def reported_steps(store: RunStore, record: RunRecord) -> int | None:
+    """Return how far the run's workers said they are: most send episodes, and not each step."""
+    if not record.events:
+        return None
+    recent = store.events(record.run_id, last=_BEATS)
+    beats = [event.payload for event in recent if event.name == "heartbeat"]
+    steps = [beat.get("step") for beat in beats if isinstance(beat, dict)]
+    return max((step for step in steps if isinstance(step, int)), default=None)
+
+
 def _table(store: RunStore, found: list[RunRecord]) -> list[str]:
     paint = Paint()
     heads = ["RUN", "STATE", "CREATED", "DURATION", "STEPS", "EPISODES", "RETURN", "NOTE"]
@@ -128,7 +141,7 @@ def _table(store: RunStore, found: list[RunRecord]) -> list[str]:
                 paint(state, STATE_COLOURS[state]) if state in STATE_COLOURS else state,
                 ago(record.created_ns),
                 "-" if seconds is None else duration(seconds),
-                f"{record.steps:,}",
+                f"{record.steps or reported_steps(store, record) or 0:,}",
                 f"{record.episodes:,}",
                 "-" if reward is None else number(reward),
                 paint(_note(record), Colour.DIM),

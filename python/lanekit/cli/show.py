@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.cli.columns import Colour, Paint, columns
+from lanekit.cli.last_words import last_words, stderr_file
 from lanekit.cli.ls import printable
 from lanekit.cli.quantities import ago, duration, json_document, moment, number
-from lanekit.cli.runs import STATE_COLOURS, exit_words, run_json, run_seconds
+from lanekit.cli.runs import STATE_COLOURS, exit_words, reported_steps, run_json, run_seconds
 from lanekit.cli.store_argument import add_store_argument, find_run, open_store
 from lanekit.viewer.terminal.sparkline import sparkline
 
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             }
             print(json_document(document))
         else:
-            print("\n".join(_text(record, agents, events)))
+            print("\n".join(_text(store, record, agents, events)))
     return 0
 
 
@@ -116,9 +117,13 @@ def trend(values: npt.NDArray[np.float64], points: int = _POINTS) -> str:
     return sparkline(means)
 
 
-def _text(record: RunRecord, agents: list[AgentReturns], events: list[EventRecord]) -> list[str]:
+def _text(
+    store: RunStore, record: RunRecord, agents: list[AgentReturns], events: list[EventRecord]
+) -> list[str]:
     paint = Paint()
-    lines = [*_head(record, paint), *_counts(record, paint)]
+    lines = [*_head(record, paint), *_counts(record, reported_steps(store, record), paint)]
+    if record.state in ("failed", "lost"):
+        lines += [f"  {printable(line, 400)}" for line in last_words(record)]
     if agents:
         lines += ["", *_agents(agents, paint)]
     if events:
@@ -154,8 +159,10 @@ def _head(record: RunRecord, paint: Paint) -> list[str]:
     return lines + _pairs(rows, paint)
 
 
-def _counts(record: RunRecord, paint: Paint) -> list[str]:
+def _counts(record: RunRecord, reported: int | None, paint: Paint) -> list[str]:
     rows = [[name, f"{getattr(record, name):,}"] for name in ("steps", "episodes", "events")]
+    if reported and not record.steps:
+        rows[0][1] = f"{reported:,} made, none recorded one by one"
     if record.rejected_lines:
         lines = "line" if record.rejected_lines == 1 else "lines"
         count = paint(f"{record.rejected_lines:,} {lines}", Colour.YELLOW)
@@ -241,4 +248,5 @@ def _worker_json(worker: WorkerRecord) -> dict[str, Any]:
         "host": worker.host,
         "last_seen_ns": worker.last_seen_ns,
         "spool_directory": worker.spool_directory,
+        "stderr_file": str(stderr_file(worker) or "") or None,
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 from lanekit.cli.connection import add_connection_arguments, connect
 from lanekit.cli.endings import MISUSE
+from lanekit.errors import InvalidEvent
 
 NAME = "submit"
 HELP = "start a worker under the daemon's care; its prints are telemetry"
@@ -54,22 +56,20 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return MISUSE
-    config = b""
-    if args.config is not None:
-        try:
-            config = args.config.read_bytes()
-        except OSError as error:
-            print(f"lanekit submit: {args.config}: {error.strerror}", file=sys.stderr)
-            return MISUSE
     with connect(args) as daemon:
-        directory = args.directory
-        if directory is None:
-            directory = os.getcwd() if daemon.target.is_loopback else ""
+        from lanekit.slow.batches import check_run_id
+
+        try:
+            run_id = "" if args.run_id is None else check_run_id(args.run_id)
+            config = _config(args.config)
+        except (InvalidEvent, ValueError) as error:
+            print(f"lanekit submit: {error}", file=sys.stderr)
+            return MISUSE
         submitted = daemon.submit_run(
             command,
-            run_id=args.run_id or "",
+            run_id=run_id,
             environment=dict(args.env),
-            working_directory=directory,
+            working_directory=_directory(args.directory, here=daemon.target.is_loopback),
             config_json=config,
             worker_id=args.worker,
             mirror_frames=args.mirror_frames,
@@ -78,6 +78,27 @@ def run(args: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print(f"  started; how it is: lanekit show {submitted.run_id}", file=sys.stderr)
     return 0
+
+
+def _config(file: Path | None) -> bytes:
+    """Return the file's content; ValueError says what is wrong with it."""
+    if file is None:
+        return b""
+    try:
+        content = file.read_bytes()
+        json.loads(content)
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{file} holds no JSON: {error}") from error
+    return content
+
+
+def _directory(asked: str | None, *, here: bool) -> str:
+    """Return where the worker starts; what `.` means is known on this machine only."""
+    if here:
+        return os.path.abspath(asked or ".")
+    return asked or ""
 
 
 def assignment(text: str) -> tuple[str, str]:

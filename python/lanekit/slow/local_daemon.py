@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,9 @@ _PAUSE = 0.05
 # daemon, and would reach the workers of all later ones: its CUDA_VISIBLE_DEVICES, its keys.
 _INHERITED = ("HOME", "PATH", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR")
 _INHERITED_PREFIXES = ("LC_", "LD_", "XDG_", "PYTHON")
+_STATE_VARIABLE = "LANEKIT_STATE"
+_ROOM_TO_SPEAK = 64 * 1024
+"""Bytes that a daemon needs to begin; less than that is called full."""
 _DATABASE_PREFIX = "PG"
 """What libpq reads: a password, where certificates are. Only for a store that is a database."""
 
@@ -74,7 +78,10 @@ def start_if_absent(
                 return None
             return _start(socket_path, state, token_file, options)
     except OSError as error:
-        raise TelemetryError(f"no daemon runs, and none can be started: {error}") from error
+        raise TelemetryError(
+            f"no daemon runs, and none can be started: {error.filename or state}: "
+            f"{error.strerror or error}; {_STATE_VARIABLE}=DIR names another place for its files"
+        ) from error
 
 
 def somebody_listens(socket_path: str) -> bool:
@@ -120,12 +127,20 @@ def _start(
         status = daemon.poll()
         daemon.kill()
         how = "did not listen in time" if status is None else f"ended with status {status}"
-        words = last_lines(log, after=said_before)
+        words = last_lines(log, after=said_before) or _why_silent(state)
         raise TelemetryError("\n  ".join([f"the daemon {how}; its log {log} says:", *words]))
     if daemon.poll() is not None:
         return None
     daemon.returncode = 0  # no longer ours: silences Popen's own warning
     return StartedDaemon(daemon.pid, log)
+
+
+def _why_silent(state: Path) -> list[str]:
+    """Return what keeps a log empty, if that can be seen."""
+    if shutil.disk_usage(state).free < _ROOM_TO_SPEAK:
+        disk = f"the disk of {state} is full: `df -h {state}` shows it"
+        return [f"{disk}; {_STATE_VARIABLE}=DIR names another place"]
+    return ["nothing"]
 
 
 def _wait_until_somebody_listens(socket_path: str, daemon: subprocess.Popen[bytes]) -> bool:

@@ -77,6 +77,9 @@ class DaemonOptions:
     durability: Durability = "normal"
 
 
+OTHER_DAEMON = "use that one; a second one takes a --socket, --state and --store of its own"
+
+
 def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``ready`` gets the addresses once calls are answered.
 
@@ -182,19 +185,18 @@ class Daemon:
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
-        options.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool = options.state / "spool"
-        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        locks: list[tuple[str | Path, str, str]] = [
-            (spool / ".lock", f"spool directory {spool}", "--state"),
-            (f"{options.socket}.lock", f"socket {options.socket}", "--socket"),
+        # The socket first: where a daemon listens already, a second one leaves no file behind.
+        locks = [
+            (Path(f"{options.socket}.lock"), f"socket {options.socket}"),
+            (spool / ".lock", f"spool directory {spool}"),
         ]
         if isinstance(options.store, Path):
-            options.store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = f"{os.path.realpath(options.store)}.lock"
-            locks.insert(0, (file, f"store {options.store}", "--store"))
-        for path, what, remedy in locks:
-            lock = FileLock(Path(path), what, f"use that one, or choose another {remedy}")
+            file = Path(f"{os.path.realpath(options.store)}.lock")
+            locks.append((file, f"store {options.store}"))
+        for path, what in locks:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = FileLock(path, what, OTHER_DAEMON)
             held.callback(lock.release)
         prepare_socket(options.socket)
 

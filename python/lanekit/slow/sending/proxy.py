@@ -310,7 +310,8 @@ class TrainerTelemetryProxy:
                 return EXIT_REFUSED
             self._report(
                 f"{outcome.unsent_bytes} bytes of telemetry are not acknowledged; they are kept in "
-                f"{self.spool.directory}: `lanekit proxy --adopt {self.spool.directory}` sends them"
+                f"{self.spool.directory}: once a daemon runs (`lanekit daemon`), "
+                f"`lanekit proxy --adopt {self.spool.directory}` sends them"
             )
             return EXIT_SPOOLED
         if self._end.missing_bytes:
