@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -191,6 +192,57 @@ def test_threads_and_forked_children_never_mix_their_lines() -> None:
         name: 150 for name in ("t0", "t1", "t2", "c0", "c1", "c2")
     }
     assert all(steps == sorted(steps) for steps in seen.values())
+
+
+def test_a_signal_handler_may_emit_in_the_midst_of_any_line() -> None:
+    done = worker(
+        """
+        import itertools, signal
+        numbers, steps, heard = itertools.count(), 0, []
+        def hear(number, frame):
+            mine = next(numbers)  # another signal may come in the midst of this one
+            emit.event("heard", number=mine)
+            heard.append(mine)
+        signal.signal(signal.SIGALRM, hear)
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        while len(heard) < 3000:
+            emit.step(0, steps)
+            steps += 1
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        emit.event("counted", heard=len(heard), steps=steps)
+        """
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    counted = lines[-1]["payload"]
+    heard = [line["payload"]["number"] for line in lines if line.get("event") == "heard"]
+    assert sorted(heard) == list(range(counted["heard"]))
+    steps = [line["step_index"] for line in lines if "step_index" in line]
+    assert steps == list(range(counted["steps"]))
+
+
+def test_what_a_handler_emits_before_it_ends_the_program_is_written() -> None:
+    class Interrupted(io.StringIO):
+        def write(self, text: str) -> int:
+            if "step_index" in text:
+                signal.raise_signal(signal.SIGALRM)
+            return super().write(text)
+
+    def leave(*_: object) -> None:
+        emitter.event("asked to leave")
+        sys.exit(3)
+
+    stream = Interrupted()
+    emitter = Emitter(stream)
+    before = signal.signal(signal.SIGALRM, leave)
+    try:
+        with pytest.raises(SystemExit):
+            emitter.step(0, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert json.loads(stream.getvalue())["event"] == "asked to leave"
+    emitter.event("again")
+    assert len(stream.getvalue().splitlines()) == 2
 
 
 def test_prints_stay_in_order_with_telemetry() -> None:

@@ -10,7 +10,8 @@ For example::
     emit.run_completed()
 
 Standard library only; numpy's scalars and arrays are taken as they are. Each line is one write and
-is flushed. Lines may come from several threads, and from processes that were forked off.
+is flushed. Lines may come from several threads, from signal handlers, and from processes that were
+forked off.
 
 JSON has no NaN and no infinity. Within ``observation``, ``action``, ``info``, ``render_hint`` and
 an event's payload they become null. A reward or return that is not finite is written as Python's
@@ -31,6 +32,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -56,7 +58,9 @@ class Emitter:
 
     def __init__(self, stream: TextIO | None = None, *, shared: bool = False) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may find it in its own thread's hands
+        self._writer: int | None = None  # the thread that is inside the stream
+        self._late: deque[str] = deque()
         self._shared = shared or _others_are_expected
         _EMITTERS.add(self)
 
@@ -171,27 +175,47 @@ class Emitter:
 
     def write_line(self, text: str) -> None:
         """Write a line that was made elsewhere, whole; it must end with a line end."""
+        if self._writer == threading.get_ident():
+            self._late.append(text)  # a signal's handler, in the midst of a line: after that one
+            return
+        try:
+            self._write_whole(text)
+        finally:
+            if self._late:  # also if the handler then ended the program by an exception
+                self._write_whole()
+
+    def _write_whole(self, text: str = "") -> None:
         with self._lock:
-            stream = sys.stdout if self._stream is None else self._stream
-            raw = getattr(stream, "buffer", None)
-            if raw is None:
-                stream.write(text)
-                stream.flush()
-                return
-            stream.flush()  # prints before this line stay before it
-            if not self._shared:
-                raw.write(text.encode())
-                raw.flush()
-                return
-            # Processes share the pipe, and it takes only short lines in one piece. Record locks
-            # belong to a process, so they keep the lines of parent and children apart.
-            locked = _lock(raw, fcntl.LOCK_EX)
+            self._writer = threading.get_ident()
             try:
-                raw.write(text.encode())
-                raw.flush()
+                while self._late:
+                    self._write(self._late.popleft())
+                if text:
+                    self._write(text)
             finally:
-                if locked:
-                    _lock(raw, fcntl.LOCK_UN)
+                self._writer = None
+
+    def _write(self, text: str) -> None:
+        stream = sys.stdout if self._stream is None else self._stream
+        raw = getattr(stream, "buffer", None)
+        if raw is None:
+            stream.write(text)
+            stream.flush()
+            return
+        stream.flush()  # prints before this line stay before it
+        if not self._shared:
+            raw.write(text.encode())
+            raw.flush()
+            return
+        # Processes share the pipe, and it takes only short lines in one piece. Record locks
+        # belong to a process, so they keep the lines of parent and children apart.
+        locked = _lock(raw, fcntl.LOCK_EX)
+        try:
+            raw.write(text.encode())
+            raw.flush()
+        finally:
+            if locked:
+                _lock(raw, fcntl.LOCK_UN)
 
 
 def _lock(file: Any, operation: int) -> bool:
