@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lanekit.cli import COMMANDS, GROUPS, build_parser, clean, endings, main
-from lanekit.cli.endings import DEBUG_VARIABLE, EXTRA_OF, in_words, run_to_its_end
-from lanekit.errors import LanekitError
+from lanekit.cli.endings import EXTRA_OF, in_words, run_to_its_end
+from lanekit.errors import DEBUG_VARIABLE, LanekitError
 from pseudo_terminal import WATCHDOG
 
 Capture = pytest.CaptureFixture[str]

@@ -6,10 +6,20 @@ not an exception.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lanekit.fast.frame import FastLaneConfig
+
+
+DEBUG_VARIABLE = "LANEKIT_DEBUG"
+"""Set to anything, it shows where an error came from."""
+
+
+def debugging() -> bool:
+    """Whether somebody wants to see where an error came from."""
+    return bool(os.environ.get(DEBUG_VARIABLE))
 
 
 class LanekitError(Exception):

@@ -63,6 +63,9 @@ def test_the_trainer_reads_why_an_environment_failed(
             envs.step(np.zeros(3, int))
             with pytest.raises(PeerLost, match=f"{message}.*; 2 of 3 exchanges are complete"):
                 envs.step(np.array([0, 9, 0]))
+            for go_on in (lambda: envs.step(np.zeros(3, int)), envs.step_wait, envs.reset):
+                with pytest.raises(PeerLost, match=message):
+                    go_on()
             envs.close()
 
 
@@ -277,6 +280,8 @@ def test_the_command_carries_what_it_is_told_to(name: str) -> None:
         (["CartPole-v1", "--info", "a:nonsense"], 2, "nonsense"),
         (["lane_worlds:Nested-v0"], 2, "--flatten"),
         (["lane_worlds:Misbehaved-v0", "--make", '{"trouble": "make"}'], 1, "no power"),
+        (["CartPole-v1", "--make", '{"foo": 1}'], 1, "unexpected keyword argument 'foo'"),
+        (["no_such_module:X-v0"], 1, "No module named 'no_such_module'"),
         ([], 2, "ENV_ID"),
     ],
 )
@@ -284,21 +289,28 @@ def test_the_command_says_what_is_wrong(arguments: list[str], status: int, words
     with Command(*arguments) as command:
         assert command.wait() == status, command.said
     assert words in command.said
+    assert "Traceback" not in command.said
+    assert status != 1 or command.said.count("\n") == 1, "one line, of the environment's failure"
 
 
-def test_the_command_shows_where_an_environment_failed(name: str) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_the_command_shows_on_request_where_an_environment_failed(
+    name: str, workers: str, debug: str
+) -> None:
     arguments = ["--name", name, "--num-envs", "2", "--make", '{"trouble": "step"}']
-    for workers in ("1", "2"):
-        with Command("lane_worlds:Misbehaved-v0", *arguments, "--workers", workers) as command:
-            envs = LaneVectorEnv(name)
-            envs.reset()
-            with pytest.raises(PeerLost, match="the ground is gone"):
-                envs.step(np.array([0, 9]))
-            envs.close()
-            assert command.wait() == 1
-        assert "lane_worlds.py" in command.said, "the traceback"
-        assert "lanekit serve: environment 1 " in command.said
-        check_nothing_left(name)
+    with Command(
+        *("lane_worlds:Misbehaved-v0", *arguments, "--workers", workers), LANEKIT_DEBUG=debug
+    ) as command:
+        envs = LaneVectorEnv(name)
+        envs.reset()
+        with pytest.raises(PeerLost, match="the ground is gone"):
+            envs.step(np.array([0, 9]))
+        envs.close()
+        assert command.wait() == 1
+    assert ("lane_worlds.py" in command.said) == bool(debug), "the traceback"
+    assert "lanekit serve: environment 1 " in command.said
+    check_nothing_left(name)
 
 
 TRAINER = """

@@ -10,16 +10,13 @@ import traceback
 from collections.abc import Callable
 
 from lanekit.cli.connection import distribution_of
-from lanekit.errors import LanekitError
+from lanekit.errors import DEBUG_VARIABLE, LanekitError, debugging
 
 FINE = 0
 NO_OR_ERROR = 1
 MISUSE = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
-
-DEBUG_VARIABLE = "LANEKIT_DEBUG"
-"""Set to anything, it shows where an error came from."""
 
 EXTRA_OF = {
     **dict.fromkeys(
@@ -58,7 +55,7 @@ def run_to_its_end(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         return FINE  # the reader of our output (head, less) has left: not an error
     except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE):
+        if debugging():
             traceback.print_exc()
         words, status = in_words(error)
         print(f"lanekit: {words}", file=sys.stderr)

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from lanekit.cli.endings import MISUSE
+from lanekit.errors import DEBUG_VARIABLE, debugging
 
 NAME = "serve"
 HELP = "run environments for a trainer in another process"
@@ -113,11 +114,20 @@ def run(args: argparse.Namespace) -> int:
             _say(str(error))
             return MISUSE
         except EnvironmentFailed as failure:
-            if failure.__cause__ is not None:  # where in the environment
-                traceback.print_exception(failure.__cause__)
-            _say(str(failure))
+            _say_why(failure)
             return 1
     return 0
+
+
+def _say_why(failure: Exception) -> None:
+    """Tell in one line what an environment failed of; on request also where in it."""
+    words = str(failure)
+    if failure.__cause__ is not None:
+        if debugging():
+            traceback.print_exception(failure.__cause__)
+        else:
+            words += f"; {DEBUG_VARIABLE}=1 before the same command shows where"
+    _say(words)
 
 
 class EndSignals:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from lanekit._core import WaitStrategy
-from lanekit.errors import PeerLost
+from lanekit.errors import PeerLost, debugging
 from lanekit.integrations.stepping.description import LaneDescription
 from lanekit.integrations.stepping.env_rows import EnvironmentFailed, EnvRows, words_of
 from lanekit.integrations.stepping.shared_rows import LanePlace, SharedRows
@@ -65,14 +65,10 @@ def main() -> int:
         work = _Work(orders, identity.parent)
         try:
             work.go_on(given)
-        except EnvironmentFailed as failure:
-            if failure.__cause__ is not None:  # where in the environment
-                traceback.print_exception(failure.__cause__)
-            orders.fail(str(failure))
-            return 1
         except Exception as error:
-            traceback.print_exception(error)
-            orders.fail(words_of(error))
+            if debugging():  # what the other process tells is one line
+                traceback.print_exception(error)
+            orders.fail(str(error) if isinstance(error, EnvironmentFailed) else words_of(error))
             return 1
     return 0
 
