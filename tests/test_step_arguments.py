@@ -71,6 +71,13 @@ def test_a_seed_that_can_not_be_leaves_no_reset_behind(
     assert server.resets.tolist() == [0] * ENVS
 
 
+@pytest.mark.parametrize("option", ["obs_dtype", "act_dtype", "reward_dtype"])
+def test_a_type_that_does_not_exist_is_told_with_its_option(option: str) -> None:
+    options: dict[str, Any] = {option: "flot32"}
+    with pytest.raises(TypeError, match=f"{option}: 'flot32' is no type .* 'float32'"):
+        StepLaneConfig(1, 1, 1, **options)
+
+
 def test_actions_are_never_mixed_up_between_environments(
     ends: tuple[StepServer, StepClient],
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
@@ -84,7 +85,7 @@ class StepClient(StepLaneEnd):
             (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN, lib.LK_E_PEER_LOST),
         )
         if status < 0:
-            _fail_to_attach(status, name)
+            _fail_to_attach(status, name, timeout)
         handle = ffi.gc(out[0], lib.lk_step_client_free)
         try:
             client = cls(handle, name, _config(handle, what), wait)
@@ -108,6 +109,7 @@ class StepClient(StepLaneEnd):
         super().__init__(handle, name, config, wait, lib.lk_step_client_regions)
         self._result = StepResult(self.obs, self.rewards, self.dones, self.truncateds)
         self._halves = 2 if config.pipelined else 1
+        self._lost = False
         # Filled by the core as it sends: an interrupt can not come between the two.
         self._sent = ffi.new("struct lk_step_exchange *", {"number": self.state.sent})
         self._finalizer = finalize_at_exit(self, lib.lk_step_client_close, handle)
@@ -289,7 +291,9 @@ class StepClient(StepLaneEnd):
         return ids.astype(np.int64)
 
     def _fail_to_step(self, status: int) -> NoReturn:
-        if status == lib.LK_E_PEER_LOST:
+        # The exchange that was lost stays under way for ever: its turn never comes.
+        if status == lib.LK_E_PEER_LOST or (status == lib.LK_E_OUT_OF_TURN and self._lost):
+            self._lost = True
             reason = self.failure
             state = self.state
             how = f"ended with: {reason}" if reason else "died or left"
@@ -349,8 +353,10 @@ def _check_seed(number: Any) -> None:
         raise ValueError(f"a seed is a number from 0 to 2**64 - 1, not {number}")
 
 
-def _fail_to_attach(status: int, name: str) -> NoReturn:
+def _fail_to_attach(status: int, name: str, timeout: float | None) -> NoReturn:
     what = describe(name)
+    waited = f" after {timeout:g} s" if timeout else ""
+    wait_on = "a longer timeout=" if timeout else "timeout="
     if status == lib.LK_E_TAKEN:
         raise errors.PlaceTaken(
             f"{what}: another trainer is attached, and a lane has one; `lanekit ls` shows its pid"
@@ -359,11 +365,13 @@ def _fail_to_attach(status: int, name: str) -> NoReturn:
         raise errors.PeerLost(f"{what}: its server has died or left; start it again")
     if status == lib.LK_E_NOT_FOUND:
         raise errors.SegmentNotFound(
-            f"{what}: no such lane; start its server first, or wait for it with timeout="
+            f"{what}: no such lane{waited}; start its server first, such as `lanekit serve ENV_ID "
+            f"--name {shlex.quote(name)}`, or wait for it with {wait_on}; `lanekit ls` lists the "
+            "lanes of this machine"
         )
     if status == lib.LK_E_NOT_READY:
         raise errors.SegmentNotReady(
             f"{what}: its server has yet to complete what the client before had sent (or is "
-            "starting); wait for it with timeout="
+            f"starting){waited}; wait for it with {wait_on}"
         )
     fail(status, what)

@@ -250,7 +250,12 @@ def _check_count(name: str, value: Any, *, least: int) -> None:
 
 
 def _checked_dtype(name: str, value: npt.DTypeLike) -> np.dtype[Any]:
-    dtype = np.dtype(value)
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}: {value!r} is no type that numpy knows; one is 'float32', or np.float32"
+        ) from None
     if dtype.kind not in _KINDS or dtype.itemsize > 16 or not dtype.isnative:
         raise ValueError(
             f"{name}: a step lane carries plain numbers in this machine's byte order, not "
