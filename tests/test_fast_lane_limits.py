@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ import numpy as np
 import pytest
 
 import lanekit
+from lanekit.cli import main
 
 SHM = Path("/dev/shm")
 MIB = 1 << 20
@@ -96,6 +99,15 @@ def test_a_full_tmpfs_is_a_clear_error_that_leaves_nothing_behind(run_id: str) -
     assert found["smaller"] == "worked"
 
 
+@pytest.mark.parametrize("lane", ["frame", "step", "traj"])
+def test_a_tiny_tmpfs_is_told_in_units_that_fit(run_id: str, lane: str) -> None:
+    error, message = run(create_lane, lane, run_id, within=tmpfs("size=64k"))
+    assert error == "OutOfSharedMemory"
+    assert re.search(r"needs [1-9]\d*\.\d [KM]iB of shared memory", message)
+    assert "/dev/shm has 64.0 KiB free of 64.0 KiB" in message
+    assert "--shm-size" in message
+
+
 def test_a_writer_keeps_its_memory_when_others_fill_the_tmpfs(run_id: str) -> None:
     found = run(publish_into_a_full_tmpfs, run_id, within=tmpfs("size=8m"))
     assert found["free"] == 0
@@ -113,7 +125,17 @@ def test_a_read_only_shared_memory_is_a_clear_error(run_id: str) -> None:
     found = run(try_everything, run_id, within=readonly)
     assert found["create"][0] == "SegmentError"
     assert os.strerror(errno.EROFS) in found["create"][1]
+    for remedy in ("mount -o remount,rw /dev/shm", "--tmpfs /dev/shm"):
+        assert remedy in found["create"][1]
     assert found["attach"][0] == "SegmentNotFound"
+
+
+def test_the_doctor_advises_what_helps_a_read_only_shared_memory() -> None:
+    readonly = private_mounts("mount -t tmpfs tmpfs /dev/shm && mount -o remount,ro tmpfs /dev/shm")
+    findings = {finding["topic"]: finding for finding in run(consult_the_doctor, within=readonly)}
+    assert findings["/dev/shm"]["state"] == "fail"
+    assert "read-only" in findings["/dev/shm"]["found"]
+    assert "mount -o remount,rw /dev/shm" in findings["/dev/shm"]["remedy"]
 
 
 def test_a_machine_without_shared_memory_is_told_so(run_id: str) -> None:
@@ -297,6 +319,19 @@ def create_without_inodes(run_id: str) -> None:
 
 def create(run_id: str) -> None:
     reply(attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL)))
+
+
+def create_lane(lane: str, run_id: str) -> None:
+    creations: dict[str, Callable[[], Any]] = {
+        "frame": lambda: lanekit.FastLaneWriter.create(run_id, replace(SMALL, capacity=16)),
+        "step": lambda: lanekit.StepServer.create(run_id, 100, 100, 10),
+        "traj": lambda: lanekit.TrajectoryReader.create(run_id, {"x": "int8"}, producers=4),
+    }
+    reply(attempt(creations[lane]))
+
+
+def consult_the_doctor() -> None:
+    main(["doctor", "--json"])
 
 
 def try_everything(run_id: str) -> None:

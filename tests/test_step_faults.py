@@ -330,7 +330,7 @@ def test_full_shared_memory_is_a_clear_error_that_leaves_nothing_behind(lane: st
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     needed = StepLaneConfig(4096, 1000, 12).size
-    assert f"needs {needed:,} bytes" in found["message"]
+    assert f"needs {needed / 2**20:.1f} MiB of shared memory" in found["message"]
     assert "fewer environments or a smaller image need less" in found["message"]
     assert (found["left"], found["full"], found["stepped"]) == ([], True, True)
 

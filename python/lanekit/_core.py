@@ -7,6 +7,7 @@ way to end a handle that nobody closed.
 
 from __future__ import annotations
 
+import errno
 import functools
 import math
 import os
@@ -55,6 +56,10 @@ __all__ = [
 ]
 
 SHM_DIRECTORY = "/dev/shm"
+REMEDY_OF_READ_ONLY = (
+    f"mount -o remount,rw {SHM_DIRECTORY} (as root); a container gets one of its own with --tmpfs "
+    f"{SHM_DIRECTORY}:rw,size=2g"
+)
 
 WaitStrategy = Literal["hybrid", "spin", "block"]
 
@@ -157,12 +162,24 @@ def fail(status: int, what: str) -> NoReturn:
     """Raise the exception that belongs to a negative status."""
     if status == lib.LK_E_SYSTEM:
         code = ffi.errno
-        raise errors.SegmentError(f"{what}: the operating system refused: {os.strerror(code)}")
+        raise errors.SegmentError(f"{what}: {_refusal(code)}")
     if status not in _MEANINGS:
         name = ffi.string(lib.lk_status_name(status)).decode()
         raise errors.LanekitError(f"{what}: unexpected status {name} ({status})")
     kind, meaning = _MEANINGS[status]
     raise kind(meaning.format(what=what))
+
+
+def _refusal(code: int) -> str:
+    """Say why the system refused, and what to do where the place of all segments is the reason."""
+    if code == errno.ENOENT and not os.path.isdir(SHM_DIRECTORY):
+        return (
+            f"this machine has no {SHM_DIRECTORY}; mount one: mount -t tmpfs tmpfs {SHM_DIRECTORY}"
+        )
+    refused = f"the operating system refused: {os.strerror(code)}"
+    if code == errno.EROFS:
+        return f"{refused}: {SHM_DIRECTORY} is mounted read-only; {REMEDY_OF_READ_ONLY}"
+    return refused
 
 
 def check(status: int, what: str) -> int:

@@ -142,6 +142,10 @@ class SharedMemorySpace:
     total: int
     free: int
     free_files: int
+    read_only: bool
+
+    def __str__(self) -> str:
+        return f"{human_size(self.free)} free of {human_size(self.total)}"
 
 
 def shared_memory_space() -> SharedMemorySpace:
@@ -151,7 +155,17 @@ def shared_memory_space() -> SharedMemorySpace:
         total=stat.f_blocks * stat.f_frsize,
         free=stat.f_bavail * stat.f_frsize,
         free_files=stat.f_favail,
+        read_only=bool(stat.f_flag & os.ST_RDONLY),
     )
+
+
+def human_size(size: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
 
 
 def segment_path(name: str) -> Path:

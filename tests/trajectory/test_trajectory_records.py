@@ -250,7 +250,7 @@ def test_impossible_sizes_are_refused(lane: str, options: dict[str, int], says: 
 
 
 def test_a_lane_that_does_not_fit_into_memory_says_what_is_missing(lane: str) -> None:
-    with pytest.raises(lanekit.OutOfSharedMemory, match="MiB free; lower producers"):
+    with pytest.raises(lanekit.OutOfSharedMemory, match=r"has \S+ .iB free of \S+ .iB; lower prod"):
         TrajectoryReader.create(lane, SMALL, producers=1024, ring_bytes=1 << 33)
 
 

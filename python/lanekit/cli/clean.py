@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from lanekit import errors
 from lanekit.cli.endings import MISUSE
-from lanekit.cli.ls import Row, human_size, list_segments, printable
-from lanekit.segments import check_orphan, reclaim_segment
+from lanekit.cli.ls import Row, list_segments, printable
+from lanekit.segments import check_orphan, human_size, reclaim_segment
 
 NAME = "clean"
 HELP = "remove segments of dead owners; others only if forced by name"

@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, LanekitError
-from lanekit._core import platform_info
-from lanekit.cli.ls import human_size, list_segments
-from lanekit.segments import shared_memory_space
+from lanekit._core import REMEDY_OF_READ_ONLY, platform_info
+from lanekit.cli.ls import list_segments
+from lanekit.segments import human_size, shared_memory_space
 from lanekit.viewer.qt_platform import candidates, obstacle_to_windows
 
 NAME = "doctor"
@@ -111,7 +111,9 @@ def check_shared_memory() -> Finding:
         space = shared_memory_space()
     except OSError as error:
         return Finding("/dev/shm", "fail", f"not usable: {error}", "mount -t tmpfs tmpfs /dev/shm")
-    found = f"{human_size(space.free)} free of {human_size(space.total)}"
+    found = str(space)
+    if space.read_only:  # first: no permission would help
+        return Finding("/dev/shm", "fail", f"{found}, mounted read-only", REMEDY_OF_READ_ONLY)
     if not os.access("/dev/shm", os.W_OK):
         return Finding("/dev/shm", "fail", f"{found}, not writable", "chmod 1777 /dev/shm")
     if space.free < 256 << 20:
@@ -130,9 +132,10 @@ def check_leftovers() -> Finding:
     if not orphans:
         return Finding("leftovers", "ok", "none")
     size = human_size(sum(row.size for row in orphans))
-    return Finding(
-        "leftovers", "note", f"{len(orphans)} segments of dead owners, {size}", "lanekit clean"
-    )
+    found = f"{len(orphans)} segments of dead owners"
+    if len(orphans) == 1:
+        found = "1 segment of a dead owner"
+    return Finding("leftovers", "note", f"{found}, {size}", "lanekit clean")
 
 
 def check_fast_lane() -> Finding:

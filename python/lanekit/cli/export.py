@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from lanekit.cli.ls import human_size
 from lanekit.cli.quantities import duration
 from lanekit.cli.store_argument import add_store_argument, find_run, open_store
+from lanekit.segments import human_size
 
 NAME = "export"
 HELP = "write a run as parquet, csv, jsonl, tensorboard or wandb-offline"

@@ -15,6 +15,7 @@ from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentInfo, scan_segments, segment_path
+from lanekit.segments import human_size as human_size
 from lanekit.step import StepLaneStatus, inspect_steps
 from lanekit.trajectory.statistics import TrajectoryLaneInfo, inspect_trajectory_segment
 
@@ -194,15 +195,6 @@ def printable(text: str, most: int = 40) -> str:
     """Return a run id that can not disturb a terminal."""
     clean = "".join(c if c.isprintable() else "�" for c in text)
     return clean if len(clean) <= most else clean[: most - 1] + "…"
-
-
-def human_size(size: float) -> str:
-    """Return bytes as people read them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def human_age(seconds: float) -> str:

@@ -26,7 +26,13 @@ from lanekit._core import (
     shared_array,
 )
 from lanekit.fast.frame import FastLaneConfig, FastLaneMetrics
-from lanekit.segments import encode_run_id, owner_of, segment_name, shared_memory_space
+from lanekit.segments import (
+    encode_run_id,
+    human_size,
+    owner_of,
+    segment_name,
+    shared_memory_space,
+)
 
 _NULL = ffi.NULL
 _UINT8 = np.dtype(np.uint8)
@@ -386,10 +392,6 @@ def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> NoRetur
         )
     if status == lib.LK_E_NO_SPACE:
         raise errors.OutOfSharedMemory(f"{what}: {_what_is_missing(config)}")
-    if status == lib.LK_E_SYSTEM and ffi.errno == errno.ENOENT:
-        raise errors.SegmentError(
-            f"{what}: this machine has no /dev/shm; mount one: mount -t tmpfs tmpfs /dev/shm"
-        )
     if status == lib.LK_E_SYSTEM and ffi.errno == errno.EFBIG:
         raise errors.SegmentError(
             f"{what}: {config.segment_size} bytes are more than this process's file size limit "
@@ -402,10 +404,8 @@ def _what_is_missing(config: FastLaneConfig) -> str:
     space = shared_memory_space()
     if space.free_files == 0:
         return "/dev/shm has no file entries left; remove leftovers with `lanekit clean`"
-    mib = 1 << 20
     return (
-        f"needs {config.segment_size / mib:.1f} MiB of shared memory, but /dev/shm has "
-        f"{space.free / mib:.1f} MiB free of {space.total / mib:.1f}; lower "
-        f"FastLaneConfig.capacity (now {config.capacity}), remove leftovers with `lanekit clean`, "
-        "or enlarge it (in a container: --shm-size)"
+        f"needs {human_size(config.segment_size)} of shared memory, but /dev/shm has {space}; "
+        f"lower FastLaneConfig.capacity (now {config.capacity}), remove leftovers with `lanekit "
+        "clean`, or enlarge it (in a container: --shm-size)"
     )

@@ -18,7 +18,7 @@ from lanekit._core import (
     protect_process,
     seconds_to_ns,
 )
-from lanekit.segments import owner_of, segment_name, shared_memory_space
+from lanekit.segments import human_size, owner_of, segment_name, shared_memory_space
 from lanekit.step.config import StepLaneConfig, StepLaneOptions, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
 from lanekit.step.lane_end import StepLaneEnd, describe, strategy_code
@@ -173,11 +173,10 @@ def _fail_to_create(status: int, name: str, config: StepLaneConfig) -> NoReturn:
     if status == lib.LK_E_BAD_GEOMETRY:
         raise ValueError(f"{what}: no lane can have this shape: {config}")
     if status == lib.LK_E_NO_SPACE:
-        space = shared_memory_space()
         raise errors.OutOfSharedMemory(
-            f"{what}: needs {config.size:,} bytes of shared memory, and {space.free:,} of "
-            f"{space.total:,} are free; `lanekit clean` removes what dead processes left, fewer "
-            "environments or a smaller image need less"
+            f"{what}: needs {human_size(config.size)} of shared memory, but /dev/shm has "
+            f"{shared_memory_space()}; `lanekit clean` removes what dead processes left, fewer "
+            "environments or a smaller image need less, or enlarge it (in a container: --shm-size)"
         )
     if status == lib.LK_E_EXISTS:
         pid = owner_of(segment_name("step", name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 import warnings
 from collections import deque
@@ -29,6 +28,7 @@ from lanekit._core import (
 )
 from lanekit.segments import (
     encode_run_id,
+    human_size,
     owner_of,
     reclaim_segment,
     segment_name,
@@ -457,16 +457,10 @@ def _fail_to_create(status: int, name: str, schema: TrajectorySchema, config: CD
             f"its own schema ({found.schema}), or throw it away with resume=False"
         )
     if status == lib.LK_E_NO_SPACE:
-        mib = 1 << 20
-        free = shared_memory_space().free
         raise errors.OutOfSharedMemory(
-            f"{what}: needs {lib.lk_traj_segment_size(config) / mib:.1f} MiB of shared memory, but "
-            f"/dev/shm has {free / mib:.1f} MiB free; lower producers (now {config.rings}) or "
+            f"{what}: needs {human_size(lib.lk_traj_segment_size(config))} of shared memory, but "
+            f"/dev/shm has {shared_memory_space()}; lower producers (now {config.rings}) or "
             f"ring_bytes (now {config.ring_size}), remove leftovers with `lanekit clean`, or "
             "enlarge it (in a container: --shm-size)"
-        )
-    if status == lib.LK_E_SYSTEM and ffi.errno == errno.ENOENT:
-        raise errors.SegmentError(
-            f"{what}: this machine has no /dev/shm; mount one: mount -t tmpfs tmpfs /dev/shm"
         )
     fail(status, what)
