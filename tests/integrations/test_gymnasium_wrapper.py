@@ -467,3 +467,9 @@ def test_a_training_outlives_the_reader_of_its_telemetry(run_id: str) -> None:
 
 if __name__ == "__main__":
     train_in_little_memory(sys.argv[1])
+
+
+@pytest.mark.parametrize("max_hz", [0, -1.0, 2e6, float("nan")])
+def test_a_rate_that_can_not_be_is_told_with_its_range(max_hz: float) -> None:
+    with pytest.raises(ValueError, match="max_hz must be above 0 and at most 1,000,000, not"):
+        Demand(max_hz)

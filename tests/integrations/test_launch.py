@@ -10,7 +10,14 @@ import pytest
 import worlds
 
 import lanekit
-from lanekit.integrations import FastLaneTelemetryWrapper, maybe_wrap_env
+from lanekit.integrations import (
+    FastLaneTelemetryWrapper,
+    FastLaneVectorWrapper,
+    maybe_wrap_env,
+    watch_env,
+    watch_env_fns,
+    wrap_env_fns,
+)
 from lanekit.integrations.launch import asked_for
 from lanekit.integrations.showing.slots import SlotClaim, slot_of_this_process
 from run_lanes import lanes_of
@@ -110,3 +117,46 @@ def test_the_fast_lane_only_means_no_other_telemetry(launched: Any, only: bool) 
         env.step(0)
         env.close()
     assert told == ([] if only else [(0, 0), (0, 0)])
+
+
+# --- what is no environment -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [watch_env, maybe_wrap_env, FastLaneTelemetryWrapper])
+@pytest.mark.parametrize(
+    ("thing", "says"),
+    [
+        ("Acrobot-v1", r"an environment is expected, not 'Acrobot-v1'; .*make\('Acrobot-v1', rend"),
+        (None, r"an environment is expected, not None; make one first: gymnasium.make\('CartPole"),
+        (worlds.Counter, r"not an object of type \w+; make one first: gymnasium.make\("),
+    ],
+)
+def test_what_is_no_environment_is_told_with_how_to_make_one(
+    launched: Any, run_id: str, wrap: Any, thing: Any, says: str
+) -> None:
+    launched()
+    with pytest.raises(TypeError, match=says):
+        wrap(thing, run_id)
+    first = maybe_wrap_env(worlds.Counter(), run_id)
+    assert isinstance(first, FastLaneTelemetryWrapper), "what was refused took no slot"
+    first.close()
+
+
+def test_one_environment_and_many_are_told_apart(run_id: str) -> None:
+    envs = gymnasium.vector.SyncVectorEnv([worlds.Counter])
+    with pytest.raises(TypeError, match=r"type SyncVectorEnv; FastLaneVectorWrapper"):
+        watch_env(envs, run_id)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"type Counter; FastLaneTelemetryWrapper"):
+        FastLaneVectorWrapper(worlds.Counter(), run_id)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"not 'A-v1'; make one first: gymnasium.make_vec\('A-v1'"):
+        FastLaneVectorWrapper("A-v1", run_id)  # type: ignore[arg-type]
+    envs.close()
+
+
+@pytest.mark.parametrize("wrap", [watch_env_fns, wrap_env_fns])
+@pytest.mark.parametrize("things", ["A-v1", ["A-v1"], worlds.Counter, [worlds.Counter, None]])
+def test_what_makes_no_environment_is_told_before_it_is_needed(
+    run_id: str, wrap: Any, things: Any
+) -> None:
+    with pytest.raises(TypeError, match=r"functions that each make .* such as \[lambda: gym"):
+        wrap(things, run_id)

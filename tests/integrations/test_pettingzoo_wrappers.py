@@ -181,3 +181,10 @@ def test_without_pictures_one_warning_and_training_goes_on(run_id: str, wrapper:
         env.step(action)
     env.step(action)
     env.close()
+
+
+@pytest.mark.parametrize("wrapper", [FastLaneAECWrapper, FastLaneParallelWrapper])
+@pytest.mark.parametrize("thing", ["rps_v2", None])
+def test_what_is_no_game_is_told_with_how_to_make_one(wrapper: Any, thing: Any) -> None:
+    with pytest.raises(TypeError, match=rf"not {thing!r}; make one first: .* import rps_v2"):
+        wrapper(thing, "run-1")

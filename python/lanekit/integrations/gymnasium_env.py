@@ -13,6 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from lanekit.fast.environment import FastLaneEnvironment, VideoMode
 from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.expecting import expect_env
 from lanekit.integrations.showing.lanes import slot_lane_of, state_lane_of
 from lanekit.integrations.showing.painter import (
     RenderingChoice,
@@ -56,6 +57,7 @@ class FastLaneTelemetryWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         capacity: int = CAPACITY,
         telemetry: Telemetry | None = None,
     ) -> None:
+        expect_env(env)
         settings = Settings(
             run_id or run_id_of(env),
             Demand(max_hz, every_step),

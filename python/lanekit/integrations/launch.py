@@ -16,6 +16,7 @@ import gymnasium
 
 from lanekit.fast import FastLaneEnvironment, read_fastlane_environment
 from lanekit.integrations.gymnasium_env import FastLaneTelemetryWrapper
+from lanekit.integrations.showing.expecting import expect_env, expect_env_fns
 from lanekit.integrations.showing.publisher import Telemetry
 from lanekit.integrations.showing.slots import SlotClaim, claim_slot
 from lanekit.integrations.vector_env import EnvFn
@@ -97,7 +98,7 @@ def watch_env_fns(
     """
     return [
         functools.partial(_make_watched, env_fn, run_id, slot, options)
-        for slot, env_fn in enumerate(env_fns)
+        for slot, env_fn in enumerate(expect_env_fns(env_fns))
     ]
 
 
@@ -115,6 +116,7 @@ def _wrap(
     wanted: FastLaneEnvironment,
     options: dict[str, Any],
 ) -> gymnasium.Env[Any, Any]:
+    expect_env(env)
     claim = claim_slot(env) if slot is None else slot
     index = claim.slot if isinstance(claim, SlotClaim) else claim
     heard = None if wanted.fastlane_only else telemetry

@@ -16,11 +16,15 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from lanekit.integrations.gymnasium_env import RUN_ID_VARIABLES
 from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.expecting import expect_game
 from lanekit.integrations.showing.frames import Frame, to_frame
 from lanekit.integrations.showing.painter import why_not_drawable
 from lanekit.integrations.showing.publisher import CAPACITY, Plan, Publisher, Telemetry, View
 from lanekit.integrations.showing.surfaces import tame_sdl
 from lanekit.integrations.teller import Teller
+
+_AEC_EXAMPLE = "from pettingzoo.classic import rps_v2; rps_v2.env()"
+_PARALLEL_EXAMPLE = "from pettingzoo.classic import rps_v2; rps_v2.parallel_env()"
 
 
 def _publisher(env: Any, run_id: str | None, demand: Demand, capacity: int) -> Publisher:
@@ -102,6 +106,7 @@ class FastLaneAECWrapper(BaseWrapper[Any, Any, Any]):
         capacity: int = CAPACITY,
         telemetry: Telemetry | None = None,
     ) -> None:
+        expect_game(env, AECEnv, _AEC_EXAMPLE)
         super().__init__(env)
         self.tellers = AgentTellers(telemetry)
         self.publisher = _publisher(env, run_id, Demand(max_hz, every_step), capacity)
@@ -142,6 +147,7 @@ class FastLaneParallelWrapper(BaseParallelWrapper[Any, Any, Any]):
         capacity: int = CAPACITY,
         telemetry: Telemetry | None = None,
     ) -> None:
+        expect_game(env, ParallelEnv, _PARALLEL_EXAMPLE)
         super().__init__(env)
         self.tellers = AgentTellers(telemetry)
         self.publisher = _publisher(env, run_id, Demand(max_hz, every_step), capacity)

@@ -28,6 +28,7 @@ from lanekit.integrations.gymnasium_env import (
     view_of,
 )
 from lanekit.integrations.showing.demand import Demand
+from lanekit.integrations.showing.expecting import expect_env_fns, expect_vector_env
 from lanekit.integrations.showing.frames import Frame, UnusableRender, to_frame
 from lanekit.integrations.showing.lanes import slot_lane_of
 from lanekit.integrations.showing.painter import RenderingChoice, render_request, why_not_drawable
@@ -58,7 +59,7 @@ def wrap_env_fns(
     In video mode "single" environment number `slot` is shown, in "grid" the first `grid_limit`.
     """
     wrapped: list[EnvFn] = []
-    for index, env_fn in enumerate(env_fns):
+    for index, env_fn in enumerate(expect_env_fns(env_fns)):
         shown = index == slot if video_mode == "single" else index < grid_limit
         if video_mode == "off" or not shown:
             wrapped.append(env_fn)
@@ -96,6 +97,7 @@ class FastLaneVectorWrapper(VectorWrapper):  # not generic before gymnasium 1.4
         capacity: int = CAPACITY,
         telemetry: Telemetry | None = None,
     ) -> None:
+        expect_vector_env(env)
         if slot >= env.num_envs:
             raise ValueError(f"slot {slot} does not exist: there are {env.num_envs} environments")
         super().__init__(env)

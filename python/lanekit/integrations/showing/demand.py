@@ -19,7 +19,7 @@ class Demand:
 
     def __post_init__(self) -> None:
         if not 0 < self.max_hz <= 1e6:
-            raise ValueError(f"max_hz must be between 0 and 1,000,000, not {self.max_hz}")
+            raise ValueError(f"max_hz must be above 0 and at most 1,000,000, not {self.max_hz}")
 
     def next_look(self, now_ns: int, *, watched: bool = True) -> int:
         """Return when to look again, having looked at `now_ns`: while nobody watches, later.
