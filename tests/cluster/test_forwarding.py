@@ -215,7 +215,7 @@ def test_what_is_in_the_way_is_said(
         forward("no-such-lane", timeout=0.1)
     with pytest.raises(PeerLost, match=r"lanekit.integrations.ray.forward\('nobodys'\)"):
         RemoteTrajectoryWriter.attach("nobodys", absence=0.5)
-    with pytest.raises(SchemaMismatch, match="without more"):
+    with pytest.raises(SchemaMismatch, match="the field more missing"):
         RemoteTrajectoryWriter.attach(
             lane.name, schema={"tokens": "int32[:]", "score": "float64", "more": "int8"}
         )

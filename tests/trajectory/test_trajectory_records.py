@@ -198,8 +198,8 @@ def test_metadata_that_is_neither_bytes_nor_json_is_refused(lane: str) -> None:
     ("schema", "version", "says"),
     [
         ({"tokens": "int32[:]", "score": "float64"}, None, "score is float32 instead of float64"),
-        ({"tokens": "int32[:]"}, None, "with score"),
-        ({**SMALL, "more": "int8"}, None, "without more"),
+        ({"tokens": "int32[:]"}, None, "asked for: the field score in addition"),
+        ({**SMALL, "more": "int8"}, None, "asked for: the field more missing"),
         ({"score": "float32", "tokens": "int32[:]"}, None, "order tokens, score"),
         (SMALL, 2, "version 0 instead of 2"),
     ],

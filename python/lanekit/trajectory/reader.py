@@ -452,9 +452,9 @@ def _fail_to_create(status: int, name: str, schema: TrajectorySchema, config: CD
     if status == lib.LK_E_SCHEMA:
         found = inspect_trajectory_lane(name)
         raise errors.SchemaMismatch(
-            f"{what}: a reader left it with {found.stats.depth} records that are "
-            f"{schema.difference(found.schema)}, compared with the schema given; take it over with "
-            f"its own schema ({found.schema}), or throw it away with resume=False"
+            f"{what}: a reader left it with {found.stats.depth} records, whose schema is not the "
+            f"one given: {schema.difference(found.schema)}. Take it over with its own schema "
+            f"({found.schema}), or throw it away with resume=False"
         )
     if status == lib.LK_E_NO_SPACE:
         raise errors.OutOfSharedMemory(

@@ -162,12 +162,11 @@ class TrajectorySchema:
             for name, f in self
             if name in other.fields and other.fields[name] != f
         ]
-        parts = ([f"without {', '.join(missing)}"] if missing else []) + (
-            [f"with {', '.join(more)}"] if more else []
-        )
+        parts = [f"{_fields(missing)} missing"] if missing else []
+        parts += [f"{_fields(more)} in addition"] if more else []
         parts += changed
         if not parts and self.names != other.names:
-            parts = [f"in the order {', '.join(other.names)}"]
+            parts = [f"the fields are in the order {', '.join(other.names)}"]
         return "; ".join(parts)
 
     # --- as the core sees it ---------------------------------------------------------------------
@@ -197,3 +196,7 @@ class TrajectorySchema:
                 optional=bool(entry.flags & OPTIONAL),
             )
         return cls(made, version)
+
+
+def _fields(names: list[str]) -> str:
+    return f"the field{'s' * (len(names) > 1)} {', '.join(names)}"

@@ -442,8 +442,8 @@ def _fail_to_attach(status: int, name: str, wanted: TrajectorySchema | None) -> 
     if status == lib.LK_E_SCHEMA and wanted is not None:
         found = inspect_trajectory_lane(name).schema
         raise errors.SchemaMismatch(
-            f"{what}: its records are {wanted.difference(found)}, compared with the schema asked "
-            f"for. The lane has: {found}"
+            f"{what}: its schema is not the one asked for: {wanted.difference(found)}. Ask for the "
+            f"lane's own, or for none: {found}"
         )
     if status == lib.LK_E_TAKEN:
         raise errors.PlaceTaken(

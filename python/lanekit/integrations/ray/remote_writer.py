@@ -57,8 +57,8 @@ class RemoteTrajectoryWriter(NumberedWriter):
             if wanted != writer.schema:
                 difference = wanted.difference(writer.schema)
                 raise errors.SchemaMismatch(
-                    f"trajectory lane {name!r}: its records are {difference}, compared with the "
-                    f"schema asked for. The lane has: {writer.schema}"
+                    f"trajectory lane {name!r}: its schema is not the one asked for: {difference}. "
+                    f"Ask for the lane's own, or for none: {writer.schema}"
                 )
         return writer
 
