@@ -17,7 +17,8 @@ import pytest
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
 from lanekit.cli import COMMANDS, load
 from lanekit.cli.doctor import missing_of_extras
-from lanekit.segments import segment_path
+from lanekit.cli.ls import printable
+from lanekit.segments import inspect_segment, segment_path
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
 
@@ -162,7 +163,35 @@ def test_clean_removes_a_pipe_under_a_segments_name_by_force(run_id: str) -> Non
 
 
 def test_clean_of_an_unknown_name_says_so() -> None:
-    assert "no such segment" in lanekit("clean", "lanekit-frame-none-0", status=1)
+    assert "no such segment or run" in lanekit("clean", "lanekit-frame-none-0", status=1)
+
+
+def test_clean_takes_a_run_as_ls_shows_it(orphan: str) -> None:
+    run_of_it = inspect_segment(orphan).run_id
+    assert f"would remove {orphan}" in lanekit("clean", "--dry-run", run_of_it)
+    refused = lanekit("clean", "--force", "--yes", run_of_it, status=1)
+    assert f"`lanekit clean --force {orphan}`" in refused
+    assert segment_path(orphan).exists()
+    assert f"removed {orphan}" in lanekit("clean", run_of_it)
+    assert not segment_path(orphan).exists()
+
+
+def test_clean_of_a_run_leaves_a_live_owners_segment(run_id: str) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        assert f"kept    {writer.name}" in lanekit("clean", run_id, status=1)
+        assert segment_path(writer.name).exists()
+
+
+def test_clean_of_what_several_runs_are_shown_as_removes_none(run_id: str) -> None:
+    runs = [run_id + "x" * 40 + end for end in "ab"]
+    with (
+        FastLaneWriter.create(runs[0], CONFIG) as one,
+        FastLaneWriter.create(runs[1], CONFIG) as other,
+    ):
+        answer = lanekit("clean", printable(runs[0]), status=1)
+        assert "several runs are shown so" in answer
+        assert one.name in answer
+        assert other.name in answer
 
 
 def test_doctor_finds_this_machine_fit() -> None:

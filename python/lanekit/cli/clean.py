@@ -23,7 +23,9 @@ EXAMPLES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these segments")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these segments, or those of these runs"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be removed")
     parser.add_argument(
         "--force",
@@ -40,17 +42,44 @@ def run(args: argparse.Namespace) -> int:
         print("lanekit clean: --force needs the names of the segments", file=sys.stderr)
         return MISUSE
     rows = list_segments()
-    unknown = set(args.names) - {row.name for row in rows}
-    for name in sorted(unknown):
-        print(f"{name}: no such segment; `lanekit ls` lists them", file=sys.stderr)
-    fates = [judged(row, args) for row in rows if not args.names or row.name in args.names]
+    chosen, problems = select(args.names, rows, force=args.force)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    fates = [judged(row, args) for row in rows if not args.names or row.name in chosen]
     if args.json:
         print(json.dumps([fate.to_json() for fate in fates], indent=2))
     elif not any(fate.is_news for fate in fates) and not args.names:
         print("nothing to clean")
     # Who said no to a question has got what was asked for.
     refused = any(fate.outcome == "kept" and fate.reason for fate in fates)
-    return 1 if unknown or (args.names and refused) else 0
+    return 1 if problems or (args.names and refused) else 0
+
+
+def select(names: list[str], rows: list[Row], *, force: bool) -> tuple[set[str], list[str]]:
+    """Return the segments that are meant, by their names or a run's, and what is wrong."""
+    chosen = set(names) & {row.name for row in rows}
+    problems = []
+    for name in sorted(set(names) - chosen):
+        found = segments_of_run(name, rows)
+        listed = " ".join(found)
+        if not found:
+            problems.append(f"{name}: no such segment or run; `lanekit ls` lists them")
+        elif force:  # what may be in use is not removed by a name that stands for more
+            problems.append(
+                f"{name}: is a run, and --force takes segments: `lanekit clean --force {listed}`"
+            )
+        elif len({row.info.run_id for row in rows if row.info and row.name in found}) > 1:
+            problems.append(f"{name}: several runs are shown so; name the segments: {listed}")
+        else:
+            chosen.update(found)
+    return chosen, problems
+
+
+def segments_of_run(run_id: str, rows: list[Row]) -> list[str]:
+    """Return the segments of a run, named in full or as `lanekit ls` shows it."""
+    known = [(row.name, row.info.run_id) for row in rows if row.info is not None]
+    exactly = [name for name, of_run in known if of_run == run_id]
+    return exactly or [name for name, of_run in known if printable(of_run) == run_id]
 
 
 @dataclass(frozen=True)
