@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pty
 import re
@@ -167,6 +168,35 @@ def test_a_mistake_of_ours_is_shown_in_full_on_request(
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert "in fail" in said
+
+
+@pytest.mark.parametrize(
+    ("module", "distribution", "name"),
+    [("google", "protobuf", "RunStore"), ("grpc", "grpcio", "DaemonClient")],
+)
+def test_a_name_of_the_slow_lane_says_what_to_install(
+    module: str, distribution: str, name: str
+) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; from lanekit.slow import {name}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    needs = f"lanekit.slow.{name} needs {distribution}, which is not installed"
+    assert f"{needs}: pip install 'lanekit[slow]'" in done.stderr
+
+
+@pytest.mark.parametrize(("slow", "lister"), [(False, "lanekit ls"), (True, "lanekit runs")])
+def test_without_a_window_only_commands_are_named_that_are_installed(
+    slow: bool, lister: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for variable in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(variable, raising=False)
+    if not slow:
+        monkeypatch.setitem(sys.modules, "grpc", None)
+    elif importlib.util.find_spec("grpc") is None:
+        pytest.skip("needs lanekit[slow]")
+    said = complaint(capsys, "gui", status=1)
+    assert f"no screen: neither DISPLAY nor WAYLAND_DISPLAY is set; `{lister}` and" in said
 
 
 def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

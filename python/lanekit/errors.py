@@ -22,6 +22,12 @@ def debugging() -> bool:
     return bool(os.environ.get(DEBUG_VARIABLE))
 
 
+def distribution_of(error: ModuleNotFoundError) -> str:
+    """Return what to call a module that is missing: by the name that its package has."""
+    name = (error.name or str(error)).partition(".")[0]
+    return {"google": "protobuf", "grpc": "grpcio", "PIL": "pillow"}.get(name, name)
+
+
 class LanekitError(Exception):
     """Root of lanekit's exceptions."""
 

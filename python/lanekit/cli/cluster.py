@@ -8,10 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lanekit.cli.columns import Colour, Paint, columns
-from lanekit.cli.connection import distribution_of
 from lanekit.cli.ls import printable
 from lanekit.cli.quantities import ago, json_document
-from lanekit.errors import MissingExtra
+from lanekit.errors import MissingExtra, distribution_of
 
 if TYPE_CHECKING:
     from lanekit.integrations.ray import PlacedRun, RemoteDaemon

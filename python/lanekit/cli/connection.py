@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanekit.errors import MissingExtra, TelemetryError
+from lanekit.errors import distribution_of as distribution_of
 
 if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient
@@ -69,9 +70,3 @@ def missing_slow(error: ModuleNotFoundError) -> MissingExtra:
         f"this command needs lanekit's slow lane, and {distribution_of(error)} is not installed: "
         "pip install 'lanekit[slow]'"
     )
-
-
-def distribution_of(error: ModuleNotFoundError) -> str:
-    """Return what to call a module that is missing: by the name that its package has."""
-    name = (error.name or str(error)).partition(".")[0]
-    return {"google": "protobuf", "grpc": "grpcio", "PIL": "pillow"}.get(name, name)

@@ -9,8 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from lanekit.cli.connection import distribution_of
-from lanekit.errors import DEBUG_VARIABLE, LanekitError, debugging
+from lanekit.errors import DEBUG_VARIABLE, LanekitError, debugging, distribution_of
 
 FINE = 0
 NO_OR_ERROR = 1

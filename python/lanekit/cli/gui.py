@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 
@@ -36,9 +37,11 @@ def run(args: argparse.Namespace) -> int:
     """Show the window until it is closed; the status is 1 if there can be none."""
     obstacle = obstacle_to_windows(os.environ)
     if obstacle is not None:
+        # Only what this installation can run is of help.
+        lister = "lanekit runs" if importlib.util.find_spec("grpc") else "lanekit ls"
         print(
-            f"lanekit gui: no window: {obstacle}; `lanekit runs` and `lanekit view --terminal` "
-            "need none",
+            f"lanekit gui: no window: {obstacle}; `{lister}` and `lanekit view --terminal` need "
+            "none",
             file=sys.stderr,
         )
         return 1

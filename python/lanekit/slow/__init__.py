@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from lanekit.errors import MissingExtra
+from lanekit.errors import MissingExtra, distribution_of
 
 if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient
@@ -64,6 +64,7 @@ def __getattr__(name: str) -> Any:
         if error.name is None or error.name.startswith("lanekit"):
             raise
         raise MissingExtra(
-            f"lanekit.slow.{name} needs {error.name}: pip install 'lanekit[slow]'"
+            f"lanekit.slow.{name} needs {distribution_of(error)}, which is not installed: "
+            "pip install 'lanekit[slow]'"
         ) from error
     return getattr(home, name)
