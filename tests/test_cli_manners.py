@@ -216,6 +216,28 @@ def test_a_reader_that_leaves_is_no_error(redirection: str, run_id: str) -> None
         assert (done.returncode, b"Traceback" in done.stderr) == (status, False), (typed, done)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("typed", ["--help", "view --help", "--version", "completion bash"])
+def test_output_that_a_full_disk_does_not_take_is_an_error(typed: str, unbuffered: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m lanekit {typed} >/dev/full"],
+        capture_output=True,
+        text=True,
+        timeout=WATCHDOG,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    told = "lanekit: No space left on device; `df -h .` shows how full it is\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_a_complaint_that_nobody_can_be_told_leaves_the_status_as_it_is() -> None:
+    for typed, status in (("clean no-such-lane", 1), ("vew", 2), ("", 2), ("run --worker x", 1)):
+        line = f"PYTHONUNBUFFERED= {sys.executable} -m lanekit {typed} 2>/dev/full"
+        done = subprocess.run(["bash", "-c", line], timeout=WATCHDOG, check=False)
+        assert done.returncode == status, typed
+
+
 def test_every_module_that_an_extra_brings_is_known_by_its_extra(root: Path) -> None:
     declared = (root / "pyproject.toml").read_text(encoding="utf-8")
     for module, extra in EXTRA_OF.items():

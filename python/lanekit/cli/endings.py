@@ -8,6 +8,8 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TextIO
 
 from lanekit.errors import DEBUG_VARIABLE, LanekitError, debugging, distribution_of
 
@@ -48,7 +50,10 @@ def run_to_its_end(command: Callable[[], int]) -> int:
         if getattr(sys, name) is None:  # as in `lanekit ls >&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
-        return command()
+        try:
+            return command()
+        finally:
+            _hand_on(sys.stdout)  # here, where a full disk is told like any other error
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -57,15 +62,23 @@ def run_to_its_end(command: Callable[[], int]) -> int:
         if debugging():
             traceback.print_exc()
         words, status = in_words(error)
-        print(f"lanekit: {words}", file=sys.stderr)
+        with suppress(OSError):  # nobody can be told that nobody can be told
+            print(f"lanekit: {words}", file=sys.stderr)
         return status
     finally:
-        # Python flushes once more at exit and would complain: what nobody reads goes nowhere.
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except BrokenPipeError:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        with suppress(OSError):
+            _hand_on(sys.stderr)
+
+
+def _hand_on(stream: TextIO) -> None:
+    """See out what was printed. A reader that has left is no error, a full disk is."""
+    try:
+        stream.flush()
+    except OSError as error:
+        # Python flushes once more at exit and would complain: what nobody takes goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
 def in_words(error: Exception) -> tuple[str, int]:

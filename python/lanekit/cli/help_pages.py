@@ -10,7 +10,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 EXAMPLES = (
     ("lanekit demo", "watch an agent learn"),
@@ -63,6 +66,13 @@ class CommandParser(argparse.ArgumentParser):
             self.formatter_class = argparse.RawDescriptionHelpFormatter
             self.description = "\n".join(wrapped(self.description or ""))
             self.epilog = "\n".join(_examples(examples))
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print all that was asked for, or fail: argparse keeps silent about a full disk."""
+        if file is None:
+            print(self.format_help(), end="")
+        else:
+            super().print_help(file)
 
     def error_of_unknown(self, words: Sequence[str]) -> NoReturn:
         """Complain about arguments that nothing takes, and name a near option."""
