@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,66 @@ def test_a_page_of_what_is_not_recorded_is_misuse(
     assert not desk.daemons()
 
 
+def test_a_run_id_that_can_not_be_recorded_is_misuse(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--view", "terminal", "--run-id", "a b"]) == 2
+    assert "a run id is 1 to 128 letters, digits" in capsys.readouterr().err
+    assert not desk.daemons()
+
+
+PLAIN = ("demo", "--view", "terminal", "--seconds", "0.2", "--run-id", "first-look-plain")
+
+
+def test_who_has_all_that_recording_takes_is_told_to_install_nothing(desk: Desk) -> None:
+    said, _ = desk.lanekit(*PLAIN, "--no-record", "--env", "Acrobot-v1")
+    assert "pip install" not in said
+    assert re.search("lanekit demo --env Acrobot-v1 +# the same, kept to be replayed\n", said)
+
+
+def test_a_recording_that_fails_is_told_with_its_reason_and_no_packages(desk: Desk) -> None:
+    desk.state.write_text("where a directory should be")
+    said, complained = desk.lanekit(*PLAIN)
+    assert "nothing is recorded: no daemon runs, and none can be started" in complained
+    assert "try next:" in said
+    assert "pip install" not in said
+    desk.state.unlink()
+
+
+@pytest.mark.parametrize(
+    ("missing", "idea"),
+    [
+        ({"grpc"}, "pip install 'lanekit[slow]'  # records runs\n"),
+        (
+            {"grpc", "PyQt6", "gymnasium"},
+            "pip install 'lanekit[slow,rl,viewer]'  # records runs, shows them in a window\n",
+        ),
+    ],
+)
+def test_only_packages_that_are_missing_are_suggested(
+    desk: Desk, missing: set[str], idea: str
+) -> None:
+    done = without(desk, missing, *PLAIN)
+    assert done.returncode == 0, done.stderr
+    assert re.sub(" {2,}", "  ", done.stdout).count(f"  {idea}") == 1
+
+
+def without(desk: Desk, missing: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Type a command where these modules are not installed."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing!r}));"
+        f"from lanekit.cli import main; sys.exit(main({list(arguments)!r}))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **desk.environment},
+    )
+
+
 @pytest.mark.parametrize(
     ("face", "missing", "words"),
     [
@@ -159,18 +220,7 @@ def test_an_environment_that_is_not_there_starts_nothing(
 def test_what_is_not_installed_is_named_with_its_remedy(
     desk: Desk, missing: str, arguments: list[str], remedy: str
 ) -> None:
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None; from lanekit.cli import main;"
-        f"sys.exit(main(['demo', '--view', 'terminal', *{arguments!r}]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **desk.environment},
-    )
+    done = without(desk, {missing}, "demo", "--view", "terminal", *arguments)
     assert remedy in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode == (0 if missing == "grpc" else 1), done.stderr

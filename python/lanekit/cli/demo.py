@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shlex
 import shutil
@@ -12,8 +13,8 @@ from pathlib import Path
 
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.demo_faces import FACES, choose_face
-from lanekit.cli.demo_runs import DemoRun, start_run
-from lanekit.cli.endings import MISUSE
+from lanekit.cli.demo_runs import DemoRun, obstacle_to_recording, start_run
+from lanekit.cli.endings import EXTRA_OF, MISUSE
 from lanekit.cli.view import non_empty, positive
 from lanekit.demo.worker import CART_POLE, check_environment
 from lanekit.viewer.terminal.quit_signals import QuitSignals
@@ -55,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
     if args.no_record and args.view == "browser":
         _say("the page shows recorded runs: leave --no-record out, or take --view terminal")
         return MISUSE
+    if (refusal := obstacle_to_recording(args)) is not None:
+        _say(refusal)
+        return MISUSE
     check_environment(args.env)
     face, remarks = choose_face(args.view)
     _say("starting ...")  # a daemon and a training take seconds where they were never started
@@ -87,12 +91,11 @@ def _introduction(args: argparse.Namespace, training: DemoRun, where: str) -> st
 def _summary(args: argparse.Namespace, training: DemoRun) -> str:
     """Say what there was, and what to do with it."""
     paint = Paint()
-    env = "" if args.env == CART_POLE else f" --env {args.env}"
-    rows = [[command, paint(f"# {why}", Colour.DIM)] for command, why in _ideas(training, env)]
+    rows = [[command, paint(f"# {why}", Colour.DIM)] for command, why in _ideas(args, training)]
     return "\n".join([training.summary(), "try next:", *(f"  {line}" for line in columns(rows))])
 
 
-def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
+def _ideas(args: argparse.Namespace, training: DemoRun) -> list[tuple[str, str]]:
     ideas = []
     activate = Path(sys.prefix, "bin", "activate")
     if shutil.which("lanekit") is None and activate.exists():  # as after `make demo`
@@ -106,13 +109,28 @@ def _ideas(training: DemoRun, env: str) -> list[tuple[str, str]]:
             ("lanekit run --worker demo", "train at full speed, with progress and a result"),
         ]
     else:
-        ideas.append(
-            ("pip install 'lanekit[slow,rl,viewer]'", "records runs, shows them in a window")
-        )
-    if env == "":
+        ideas += _ideas_to_record(args)
+    if args.env == CART_POLE:
         ideas.append(("lanekit demo --env Acrobot-v1", "another environment"))
     ideas.append(("lanekit workers", "your own framework: what is installed, and how to get it"))
     return ideas
+
+
+def _ideas_to_record(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Say what would have kept the run. What went wrong on the way was told when it did."""
+    missing = [extra for extra in ("slow", "rl", "viewer") if not _is_installed(extra)]
+    if "slow" in missing:
+        window = ", shows them in a window" if "viewer" in missing else ""
+        return [(f"pip install 'lanekit[{','.join(missing)}]'", f"records runs{window}")]
+    if args.no_record:
+        env = "" if args.env == CART_POLE else f" --env {shlex.quote(args.env)}"
+        return [(f"lanekit demo{env}", "the same, kept to be replayed")]
+    return []
+
+
+def _is_installed(extra: str) -> bool:
+    modules = [module for module, brought_by in EXTRA_OF.items() if brought_by == extra]
+    return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
 def _seed(text: str) -> int:

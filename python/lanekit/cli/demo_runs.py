@@ -24,7 +24,7 @@ from lanekit import (
 from lanekit.cli.connection import connect
 from lanekit.cli.progress_bar import Reading
 from lanekit.cli.quantities import number
-from lanekit.errors import DaemonUnavailable, RunExists, TelemetryError
+from lanekit.errors import DaemonUnavailable, InvalidEvent, RunExists, TelemetryError
 
 if TYPE_CHECKING:
     from lanekit.cli.followed_run import FollowedRun
@@ -96,6 +96,21 @@ class DemoRun(ABC):
         # if the run turns out to be somebody else's, it stays.
         with suppress(SegmentNotFound, SegmentExists):
             reclaim_segment(segment_name("frame", self.run_id))
+
+
+def obstacle_to_recording(args: argparse.Namespace) -> str | None:
+    """Say why no run can be kept under the id that was asked for; None: one can, or none shall."""
+    if args.no_record or args.run_id is None:
+        return None
+    try:
+        from lanekit.slow.batches import check_run_id
+    except ModuleNotFoundError:
+        return None  # nothing will be recorded, and a lane takes any name
+    try:
+        check_run_id(args.run_id)
+    except InvalidEvent as error:
+        return str(error)
+    return None
 
 
 def start_run(args: argparse.Namespace, patience: float) -> DemoRun:
