@@ -17,6 +17,8 @@ from PyQt6.QtGui import QImage
 from writers import StartWriter
 
 from lanekit import FastLaneWriter
+from lanekit.cli import build_parser
+from lanekit.cli.view import as_typed
 from lanekit.fast.png import encode_png
 from lanekit.viewer.qt_platform import (
     COMMON_LIBRARIES,
@@ -215,6 +217,9 @@ with FastLaneWriter.create("first run", FastLaneConfig(8, 8)) as first:
         assert view() == 0
     with FastLaneWriter.create("second", FastLaneConfig(8, 8)):
         assert view() == 1
+with FastLaneWriter.create("red\\x1b[31m", FastLaneConfig(8, 8)) as coloured:
+    coloured.publish(bytes(192))
+    assert view() == 0
 """
     done = subprocess.run(
         [*alone, mount + 'exec "$0" -c "$1"', sys.executable, code],
@@ -225,3 +230,17 @@ with FastLaneWriter.create("first run", FastLaneConfig(8, 8)) as first:
     assert done.returncode == 0, done.stderr
     assert "no run is live" in done.stderr
     assert done.stderr.endswith("  lanekit view 'first run'\n  lanekit view second\n")
+    assert "frame 1 of red\N{REPLACEMENT CHARACTER}[31m, 8x8" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_run_is_named_so_that_a_shell_and_the_command_take_it(shell: str) -> None:
+    run_ids = ["plain", "first run", "it's", "--json", "-", "a\nb\x1b[31mRED", "-\t'\\é\x9b"]
+    for run_id in run_ids:
+        typed = as_typed(run_id)
+        assert typed.isprintable()
+        line = f"printf '%s\\0' {typed.removeprefix('-- ')}"
+        done = subprocess.run([shell, "-c", line], capture_output=True, check=True)
+        assert done.stdout == f"{run_id}\0".encode()
+        words = ["--", run_id] if typed.startswith("-- ") else [run_id]
+        assert build_parser(["view"]).parse_args(["view", *words]).run_id == run_id

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanekit.cli.connection import add_connection_arguments, connect
+from lanekit.cli.ls import printable
 from lanekit.errors import TelemetryError
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def only_run(client: DaemonClient) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise TelemetryError(f"several runs are live there; name one of them: {', '.join(found)}")
+        names = ", ".join(printable(run_id, 400) for run_id in found)
+        raise TelemetryError(f"several runs are live there; name one of them: {names}")
     raise TelemetryError(f"no run publishes pictures at {client.target}")
 
 

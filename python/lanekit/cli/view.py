@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from lanekit.cli.ls import printable
 from lanekit.cli.remote_view import add_remote_arguments, remote_run, remote_snapshot
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
@@ -22,6 +23,8 @@ EXAMPLES = (
     ("lanekit view my-run --terminal", "here, not in a window"),
     ("lanekit view my-run --snapshot now.png", "one picture"),
 )
+
+_WIDEST = 400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -133,10 +136,27 @@ def the_live_run() -> str | None:
     if found:
         complain("several runs are live; name one of them:")
         for run_id in sorted(found):
-            print(f"  lanekit view {shlex.quote(run_id)}", file=sys.stderr)
+            print(f"  lanekit view {as_typed(run_id)}", file=sys.stderr)
     else:
         complain("no run is live; `lanekit demo` starts one, `lanekit ls` shows what was left")
     return None
+
+
+def as_typed(run_id: str) -> str:
+    """Return a run id as a shell takes it, whatever it is made of."""
+    word = shlex.quote(run_id)
+    if not run_id.isprintable():
+        # As bash, zsh and ksh read it. Raw, it would command the terminal and could not be copied.
+        word = f"$'{''.join(map(_escaped, run_id))}'"
+    return f"-- {word}" if run_id.startswith("-") else word
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
 
 
 def snapshot(run_id: str, path: Path, wait: float) -> int:
@@ -149,7 +169,9 @@ def snapshot(run_id: str, path: Path, wait: float) -> int:
     if frame is None:
         say_nothing_publishes(run_id)
         return 1
-    print(f"{path}: frame {frame.seq} of {run_id}, {frame.width}x{frame.height}")
+    print(
+        f"{path}: frame {frame.seq} of {printable(run_id, _WIDEST)}, {frame.width}x{frame.height}"
+    )
     return 0
 
 
