@@ -18,6 +18,7 @@ import pytest
 
 from lanekit import FastLaneConfig, FastLaneWriter, TrajectoryReader, TrajectoryWriter
 from lanekit.cli.top import cut
+from pseudo_terminal import Terminal
 
 SMALL = {"tokens": "int32[:]", "score": "float32"}
 TOP = [sys.executable, "-m", "lanekit", "top", "--interval", "0.05"]
@@ -117,6 +118,16 @@ def test_a_terminal_is_drawn_on_and_given_back(busy_lane: str) -> None:
         os.close(main)
     assert seen.startswith(b"\x1b[?1049h")
     assert seen.endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+def test_a_dumb_terminal_gets_plain_tables_and_no_escape_codes(busy_lane: str) -> None:
+    with Terminal(*TOP, columns=200, TERM="dumb") as terminal:
+        row = busy_lane[:30].encode()
+        terminal.read_until(lambda: terminal.output.count(row) > 1, "two tables")
+        terminal.press("\x03")
+        assert terminal.finish() == ""
+        assert terminal.process.returncode == 130
+        assert b"\x1b" not in terminal.output
 
 
 def test_a_line_is_cut_at_the_edge_and_its_colour_closed() -> None:

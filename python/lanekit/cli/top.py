@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         print(json_document([movement.to_json() for movement in next(looks)]))
     elif args.once:
         print("\n".join(table(next(looks), Paint())))
-    elif sys.stdout.isatty():
+    elif sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         draw(looks)
     else:
         for lanes in looks:
