@@ -156,6 +156,16 @@ def test_ctrl_c_ends_the_viewer_and_restores_the_terminal(
         terminal.assert_restored()
 
 
+@pytest.mark.parametrize("key", ["\x03", "q"])
+def test_whoever_no_longer_waits_for_a_run_has_met_no_error(run_id: str, key: str) -> None:
+    with Terminal(*view(run_id)) as terminal:
+        terminal.read_until_text(f"waiting for run {run_id}")
+        terminal.press(key)
+        assert terminal.finish() == ""
+        assert terminal.process.returncode == 0
+        terminal.assert_restored()
+
+
 def test_ctrl_z_gives_the_terminal_back_until_the_viewer_goes_on(
     writer: FastLaneWriter, run_id: str
 ) -> None:

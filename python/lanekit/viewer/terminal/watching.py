@@ -30,6 +30,8 @@ class Outcome:
     frames_shown: int
     appeared: bool
     """Whether there was a writer at all."""
+    quit_asked: bool
+    """Whether the user ended it, by a key or a signal."""
     metadata: Mapping[str, object]
     """What the newest frame said about itself."""
 
@@ -42,9 +44,12 @@ def watch(
     out: TextIO | None = None,
     wait_for_writer: float | None = 10.0,
 ) -> int:
-    """Show the run as :func:`follow` does, and return an exit status: 1 if no writer appeared."""
+    """Show the run as :func:`follow` does, and return an exit status.
+
+    It is 1 if no writer appeared; whoever did not want to wait for one knows.
+    """
     outcome = follow(run_id, fps=fps, seconds=seconds, out=out, wait_for_writer=wait_for_writer)
-    return 0 if outcome.appeared else 1
+    return 0 if outcome.appeared or outcome.quit_asked else 1
 
 
 def follow(
@@ -72,7 +77,7 @@ def follow(
         face_for(stream, os.environ) as face,
         WatchedRun(run_id, 1.0 / fps) as run,
     ):
-        while not signals.quit and not face.quit_asked() and alive():
+        while not (quit_asked := signals.quit or face.quit_asked()) and alive():
             now = time.monotonic()
             if now >= end or (now >= patience and not run.appeared):
                 break
@@ -81,7 +86,7 @@ def follow(
                 face.suspend()
             if run.wait():
                 face.show(run.reading(), run.frame)
-    return Outcome(run.frames_shown, run.appeared, run.metadata)
+    return Outcome(run.frames_shown, run.appeared, quit_asked, run.metadata)
 
 
 def face_for(out: TextIO, environment: Mapping[str, str]) -> FullScreen | PlainLines:
