@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from daemon_process import DaemonProcess, free_port
+from training_desk import started_daemon
 from web_client import WebClient
 
 from lanekit.slow.daemon.access import OWNER, Caller, Tokens
@@ -84,6 +85,22 @@ def test_a_port_that_is_taken_is_named(make_daemon: MakeDaemon) -> None:
     assert status == 1
     assert f"127.0.0.1:{port}" in said
     assert "choose another port" in said
+
+
+def test_a_page_whose_port_is_taken_is_told_where_to_go(daemon: DaemonProcess) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "lanekit", "web", "--port", str(port)],
+            env={**os.environ, "LANEKIT_DAEMON": f"unix:{daemon.socket}"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"127.0.0.1:{port} (Address already in use" in done.stderr
+    assert "`lanekit web --port 0`" in done.stderr
 
 
 def test_only_a_token_or_a_session_opens_the_api(served: tuple[DaemonProcess, str]) -> None:
@@ -240,9 +257,7 @@ def test_the_command_starts_a_daemon_and_prints_an_address_that_logs_in(
         return done.stdout.strip(), done.stderr
 
     first, said = web()
-    found = re.search(r"pid (\d+)", said)
-    assert found is not None
-    pid = int(found[1])
+    pid = started_daemon(said)
     try:
         address, token = first.split("#token=")
         assert WebClient(address, token).ask("/api/session").status == 200

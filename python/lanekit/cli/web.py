@@ -60,7 +60,12 @@ def run(args: argparse.Namespace) -> int:
                 raise MissingExtra(missing)  # before a daemon is started that could not serve it
             started = start_if_absent(daemon.target.path, args.token_file)
             if started is not None:
-                print(f"started a daemon (pid {started.pid})", file=sys.stderr)
+                print(
+                    f"started a daemon, process {started.pid}; it stays until `kill "
+                    f"{started.pid}`, its log is {started.log}",
+                    file=sys.stderr,
+                    flush=True,
+                )
         page = daemon.open_web(args.port)
         is_here = daemon.target.is_loopback
     address = address_of(page, read_token(args.token_file) if args.token_file else "")

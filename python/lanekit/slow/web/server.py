@@ -80,7 +80,8 @@ class WebServer:
         except OSError as error:
             raise TelemetryError(
                 f"the page can not be served at {host}:{port} ({error.strerror or error}): "
-                "choose another port"
+                "choose another port; `lanekit web --port 0` and `lanekit daemon --web 0` take any "
+                "that is free"
             ) from error
         self._serving = asyncio.create_task(self._server.serve([self._socket]))
         while not self._server.started:
