@@ -280,6 +280,32 @@ def test_bash_completes_commands_options_and_choices(capsys: Capture) -> None:
     assert bash_completes(printed, "submit", "--", "--") == []
 
 
+@pytest.mark.parametrize("before", [[], ["--grace", "1"], ["--daemon", "a:1"], ["--tls-ca", "x"]])
+def test_bash_completes_what_belongs_in_a_place_and_nothing_else(
+    before: list[str], capsys: Capture, run_id: str
+) -> None:
+    from lanekit import FastLaneConfig, FastLaneWriter
+
+    printed = script("bash", capsys)
+    with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)):
+        offered = bash_completes(printed, "control", *before, "")
+        assert run_id in offered
+        assert not {"pause", "--grace"} & set(offered)
+        offered = bash_completes(printed, "control", *before, run_id, "")
+        assert offered == ["pause", "resume", "stop", "cancel"]
+
+
+def test_bash_completes_the_values_of_options(capsys: Capture) -> None:
+    printed = script("bash", capsys)
+    assert "demo" in bash_completes(printed, "run", "--worker", "")
+    assert bash_completes(printed, "run", "--worker", "dem") == ["demo"]
+    assert bash_completes(printed, "worker", "check", "dem") == ["demo"]
+    as_bash_splits_it = ("--set", "a", "=", "b")
+    assert bash_completes(printed, "worker", "check", *as_bash_splits_it, "dem") == ["demo"]
+    assert bash_completes(printed, "run", "--steps", "") == []
+    assert bash_completes(printed, "run", "--steps", "5", "--wor") == ["--worker"]
+
+
 def test_bash_completes_live_runs(capsys: Capture, run_id: str) -> None:
     from lanekit import FastLaneConfig, FastLaneWriter
 
@@ -306,6 +332,9 @@ COMPLETED = [
     ("lanekit worker ch", "lanekit worker check "),
     ("lanekit worker check --ti", "lanekit worker check --timeout "),
     ("lanekit control x pau", "lanekit control x pause "),
+    ("lanekit control --grace 1 x pau", "lanekit control --grace 1 x pause "),
+    ("lanekit run --worker dem", "lanekit run --worker demo "),
+    ("lanekit worker check dem", "lanekit worker check demo "),
 ]
 READ_BY = {
     "bash": ["source <(lanekit completion bash)"],
@@ -362,6 +391,7 @@ def test_fish_completes_what_is_typed(typed: dict[str, str], run_id: str) -> Non
     asking = ["lanekit completion fish | source"]
     asking += [f"complete -C {shlex.quote(begun)}" for begun, _ in COMPLETED]
     asking += [f"complete -C 'lanekit view {run_id[:-3]}'"]
+    asking += ["complete -C 'lanekit control x '"]
     with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)):
         done = subprocess.run(
             ["fish", "--no-config", "-c", "; ".join(asking)],
@@ -373,7 +403,8 @@ def test_fish_completes_what_is_typed(typed: dict[str, str], run_id: str) -> Non
             env=typed,
         )
     offered = [line.partition("\t")[0] for line in done.stdout.splitlines()]
-    assert offered == [*(whole.split()[-1] for _, whole in COMPLETED), run_id]
+    actions = ["cancel", "pause", "resume", "stop"]
+    assert offered == [*(whole.split()[-1] for _, whole in COMPLETED), run_id, *actions]
     assert done.stderr == ""
 
 

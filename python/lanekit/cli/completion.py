@@ -1,10 +1,10 @@
-"""``lanekit completion``: what a shell needs to complete commands, options and run ids."""
+"""``lanekit completion``: what a shell needs to complete commands, options, runs and workers."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +12,7 @@ from typing import Literal
 from lanekit.errors import LanekitError
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
+from lanekit.worker.discovery import announced
 
 NAME = "completion"
 HELP = "print a script that completes commands and runs in your shell"
@@ -21,7 +22,9 @@ EXAMPLES = (
     ("lanekit completion fish | source", "in ~/.config/fish/config.fish"),
 )
 
-Kind = Literal["run", "file", "none"]
+Kind = Literal["run", "worker", "file", "none"]
+_WORKER = "as `lanekit workers` lists it"
+"""How the help tells an argument that is an installed worker."""
 _FILES = {"FILE", "PATH", "DIR", "DIRECTORY", "PNG", "SPOOL"}
 
 
@@ -29,16 +32,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
         "shell",
-        choices=("bash", "zsh", "fish", "runs"),
-        help="whose script; `runs` prints the run ids that the scripts complete",
+        choices=("bash", "zsh", "fish", *LISTS),
+        help="whose script; `runs` and `workers` print the names that the scripts complete",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    if args.shell == "runs":
-        for run_id in known_runs():
-            print(run_id)
+    if args.shell in LISTS:
+        for name in LISTS[args.shell]():
+            print(name)
         return 0
     from lanekit.cli import build_parser
 
@@ -61,6 +64,16 @@ def known_runs(most: int = 200) -> list[str]:
             found += [record.run_id for record in store.runs()[:most]]
     hidden = {state_lane_of(run_id) for run_id in found}  # those carry no pictures
     return [run_id for run_id in dict.fromkeys(found) if " " not in run_id and run_id not in hidden]
+
+
+def known_workers() -> list[str]:
+    """Return the workers that are installed, whether or not they can be used."""
+    names = sorted(point.name for point in announced())
+    return [name for name in names if name.isprintable() and " " not in name]
+
+
+LISTS: dict[str, Callable[[], list[str]]] = {"runs": known_runs, "workers": known_workers}
+"""What the scripts ask for when a name is to be completed."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +101,13 @@ class Described:
         """Return all that begins with a dash."""
         return [flag for option in self.options for flag in option.flags]
 
-    def values(self) -> list[str]:
-        """Return the words that its positional arguments can be."""
-        return [word for option in self.options if not option.flags for word in option.choices]
+    def places(self) -> list[Option]:
+        """Return its positional arguments, in their order."""
+        return [option for option in self.options if not option.flags]
 
-    def wants(self, kind: Kind) -> bool:
-        """Tell whether one of its positional arguments is of a kind."""
-        return any(option.kind == kind for option in self.options if not option.flags)
+    def valued(self) -> list[Option]:
+        """Return its options that take a value."""
+        return [option for option in self.options if option.flags and option.takes_value]
 
 
 def commands_of(parser: argparse.ArgumentParser, words: str = "") -> Iterator[Described]:
@@ -113,6 +126,8 @@ def commands_of(parser: argparse.ArgumentParser, words: str = "") -> Iterator[De
 def _option(action: argparse.Action) -> Option:
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     kind: Kind = "run" if metavar == "RUN" else "file" if metavar in _FILES else "none"
+    if action.help == _WORKER:
+        kind = "worker"
     return Option(
         tuple(action.option_strings),
         argparse.HelpFormatter("")._expand_help(action) if action.help else "",
@@ -122,48 +137,82 @@ def _option(action: argparse.Action) -> Option:
     )
 
 
+def _nested(commands: list[Described]) -> list[str]:
+    """Return the commands that have several actions."""
+    return sorted({command.words.split()[0] for command in commands if " " in command.words})
+
+
+def _patterns(command: Described, option: Option) -> str:
+    return "|".join(shlex.quote(f"{command.words} {flag}") for flag in option.flags)
+
+
+def _all_valued(commands: list[Described]) -> str:
+    """Return a pattern of everything that the next word belongs to."""
+    found = [_patterns(command, option) for command in commands for option in command.valued()]
+    return "|".join(found)
+
+
 def bash(commands: list[Described]) -> str:
     """Return the script for bash."""
-    values, words = [], []
+    values, places, words = [], [], []
     for command in commands:
-        for option in command.options:
-            source = _bash_source(option)
-            if option.flags and option.takes_value and source:
-                patterns = "|".join(shlex.quote(f"{command.words} {f}") for f in option.flags)
-                values.append(f"    {patterns}) {source}; return ;;")
-        known = shlex.quote(" ".join(command.flags() + command.values()))
-        more = " runs=yes" if command.wants("run") else ""
-        words.append(f"    {shlex.quote(command.words)}) words={known}{more} ;;")
+        for option in command.valued():
+            values.append(f"    {_patterns(command, option)}) {_bash_source(option)}; return ;;")
+        for number, place in enumerate(command.places()):
+            if place.choices or place.kind != "none":
+                pattern = shlex.quote(f"{command.words} {number}")
+                places.append(f"    {pattern}) {_bash_source(place)}; return ;;")
+        known = shlex.quote(" ".join(command.flags()))
+        words.append(f"    {shlex.quote(command.words)}) words={known} ;;")
     return _BASH.format(
+        valued=_all_valued(commands),
         values="\n".join(values),
+        places="\n".join(places),
         words="\n".join(words),
-        nested="|".join(sorted({c.words.split()[0] for c in commands if " " in c.words})),
+        nested="|".join(_nested(commands)),
     )
 
 
 def _bash_source(option: Option) -> str:
     if option.choices:
-        return f'COMPREPLY=($(compgen -W {shlex.quote(" ".join(option.choices))} -- "$cur"))'
-    if option.kind == "file":
-        return 'COMPREPLY=($(compgen -f -- "$cur"))'
-    if option.kind == "run":
-        return 'COMPREPLY=($(compgen -W "$(lanekit completion runs 2>/dev/null)" -- "$cur"))'
-    return ""
+        return f"_lanekit_words {shlex.quote(' '.join(option.choices))}"
+    return {
+        "file": 'COMPREPLY=($(compgen -f -- "$cur"))',
+        "run": '_lanekit_words "$(lanekit completion runs 2>/dev/null)"',
+        "worker": '_lanekit_words "$(lanekit completion workers 2>/dev/null)"',
+        "none": '_lanekit_words ""',
+    }[option.kind]
 
 
+# Where it is known what belongs, names of files do not; bash would offer them if nothing else fits.
 _BASH = """# bash completion for lanekit, printed by `lanekit completion bash`
+_lanekit_words() {{
+  compopt +o default 2>/dev/null
+  COMPREPLY=($(compgen -W "$1" -- "$cur"))
+}}
 _lanekit() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local command="" words="" runs="" i
+  local command="" words="" place=0 i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${{COMP_WORDS[i]}} in
     --) return ;;
-    -*) ;;
+    =) ((i++)) ;; # bash takes K=V for three words
+    -*)
+      case "$command ${{COMP_WORDS[i]}}" in
+      {valued})
+        ((i++))
+        [[ ${{COMP_WORDS[i]}} == = ]] && ((i++))
+        ;;
+      esac
+      ;;
     *)
-      [[ $command ]] && continue
+      if [[ $command ]]; then
+        ((place++))
+        continue
+      fi
       command=${{COMP_WORDS[i]}}
       case $command in
-      {nested}) ((i + 1 < COMP_CWORD)) && command+=" ${{COMP_WORDS[i + 1]}}" ;;
+      {nested}) ((i + 1 < COMP_CWORD)) && command+=" ${{COMP_WORDS[++i]}}" ;;
       esac
       ;;
     esac
@@ -171,10 +220,14 @@ _lanekit() {{
   case "$command $prev" in
 {values}
   esac
+  if [[ $cur != -* ]]; then
+    case "$command $place" in
+{places}
+    esac
+  fi
   case $command in
 {words}
   esac
-  [[ $runs && $cur != -* ]] && words+=" $(lanekit completion runs 2>/dev/null)"
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }}
 complete -o default -F _lanekit lanekit
@@ -183,34 +236,42 @@ complete -o default -F _lanekit lanekit
 
 def zsh(commands: list[Described]) -> str:
     """Return the script for zsh."""
-    values, words = [], []
+    values, places, words = [], [], []
     for command in commands:
-        for option in command.options:
-            source = _zsh_source(option)
-            if option.flags and option.takes_value and source:
-                patterns = "|".join(shlex.quote(f"{command.words} {f}") for f in option.flags)
-                values.append(f"  ({patterns}) {source}; return ;;")
-        told = {
-            word.words.split()[-1]: word.told
-            for word in commands
-            if word.words and word.words.rpartition(" ")[0] == command.words
-        }
-        told = dict.fromkeys(command.values(), "") | told
+        for option in command.valued():
+            values.append(f"  ({_patterns(command, option)}) {_zsh_source(option)}; return ;;")
+        for number, place in enumerate(command.places()):
+            pattern = shlex.quote(f"{command.words} {number}")
+            told = {
+                other.words.split()[-1]: other.told
+                for other in commands
+                if other.words and other.words.rpartition(" ")[0] == command.words
+            }
+            if place.choices:
+                known = _zsh({word: told.get(word, "") for word in place.choices})
+                places.append(f"  ({pattern}) values=({known}); _describe value values; return ;;")
+            elif place.kind != "none":
+                places.append(f"  ({pattern}) {_zsh_source(place)}; return ;;")
         flags = {flag: option.told for option in command.options for flag in option.flags}
-        line = f"options=({_zsh(flags)}) values=({_zsh(told)})"
-        more = " runs=yes" if command.wants("run") else ""
-        words.append(f"  ({shlex.quote(command.words)}) {line}{more} ;;")
+        words.append(f"  ({shlex.quote(command.words)}) options=({_zsh(flags)}) ;;")
     return _ZSH.format(
+        valued=_all_valued(commands),
         values="\n".join(values),
+        places="\n".join(places),
         words="\n".join(words),
-        nested="|".join(sorted({c.words.split()[0] for c in commands if " " in c.words})),
+        nested="|".join(_nested(commands)),
     )
 
 
 def _zsh_source(option: Option) -> str:
     if option.choices:
         return f"compadd -- {shlex.join(option.choices)}"
-    return {"file": "_files", "run": "_lanekit_runs", "none": ""}[option.kind]
+    return {
+        "file": "_files",
+        "run": "_lanekit_names runs",
+        "worker": "_lanekit_names workers",
+        "none": "true",
+    }[option.kind]
 
 
 def _zsh(told: dict[str, str]) -> str:
@@ -223,23 +284,30 @@ def _zsh(told: dict[str, str]) -> str:
 # Put into fpath it is the function itself, called for each completion; sourced it declares one.
 _ZSH = """#compdef lanekit
 # zsh completion for lanekit, printed by `lanekit completion zsh`
-_lanekit_runs() {{
-  local -a found=(${{(f)"$(lanekit completion runs 2>/dev/null)"}})
+_lanekit_names() {{
+  local -a found=(${{(f)"$(lanekit completion $1 2>/dev/null)"}})
   compadd -a found
 }}
 _lanekit() {{
-  local cur=$words[CURRENT] prev=$words[CURRENT-1] command="" runs=""
+  local cur=$words[CURRENT] prev=$words[CURRENT-1] command=""
   local -a options values
-  integer i
+  integer i place=0
   for ((i = 2; i < CURRENT; i++)); do
     case $words[i] in
     (--) _files; return ;;
-    (-*) ;;
+    (-*)
+      case "$command $words[i]" in
+      ({valued}) ((i++)) ;;
+      esac
+      ;;
     (*)
-      [[ -n $command ]] && continue
+      if [[ -n $command ]]; then
+        ((place++))
+        continue
+      fi
       command=$words[i]
       case $command in
-      ({nested}) ((i + 1 < CURRENT)) && command+=" $words[i+1]" ;;
+      ({nested}) ((i + 1 < CURRENT)) && command+=" $words[++i]" ;;
       esac
       ;;
     esac
@@ -252,14 +320,12 @@ _lanekit() {{
   esac
   if [[ $cur == -* ]]; then
     _describe -o option options
-  elif [[ -n $runs ]]; then
-    _lanekit_runs
-    (($#values)) && _describe value values
-  elif (($#values)); then
-    _describe command values
-  else
-    _files
+    return
   fi
+  case "$command $place" in
+{places}
+  esac
+  _files
 }}
 if [[ $funcstack[1] == _lanekit ]]; then _lanekit "$@"; else compdef _lanekit lanekit; fi
 """
@@ -268,27 +334,27 @@ if [[ $funcstack[1] == _lanekit ]]; then _lanekit "$@"; else compdef _lanekit la
 def fish(commands: list[Described]) -> str:
     """Return the script for fish."""
     lines = ["# fish completion for lanekit, printed by `lanekit completion fish`"]
-    lines.append("complete -c lanekit -f")
+    cases = [
+        _fish(f"{command.words} {flag}")
+        for command in commands
+        for option in command.valued()
+        for flag in option.flags
+    ]
+    lines.append(_FISH.format(valued=" ".join(cases), nested=" ".join(_nested(commands))))
     for command in commands:
         condition = _fish_condition(command.words)
         if command.words:
             *before, name = command.words.split()
             where = _fish_condition(" ".join(before))
             lines.append(f"complete -c lanekit{where} -a {name} -d {_fish(command.told)}")
-        if command.wants("run"):
-            lines.append(
-                f"complete -c lanekit{condition} -a '(lanekit completion runs 2>/dev/null)'"
-            )
         for option in command.options:
             if option.flags:
                 lines.append(f"complete -c lanekit{condition}{_fish_option(option)}")
-            elif (
-                option.choices
-                and command.words
-                and " " not in command.words
-                and not any(other.words.startswith(command.words + " ") for other in commands)
-            ):
-                lines.append(f"complete -c lanekit{condition} -a {_fish(' '.join(option.choices))}")
+        for number, place in enumerate(command.places()):
+            is_action = any(other.words.startswith(f"{command.words} ") for other in commands)
+            if command.words and not is_action and (source := _fish_source(place)):
+                here = _fish(f'test (__lanekit_place) = "{command.words} {number}"')
+                lines.append(f"complete -c lanekit -n {here}{source}")
     return "\n".join(lines) + "\n"
 
 
@@ -305,15 +371,48 @@ def _fish_option(option: Option) -> str:
     )
     if option.takes_value:
         text += " -r" if option.kind == "file" else " -x"  # -x: no names of files
-        if option.choices:
-            text += f" -a {_fish(' '.join(option.choices))}"
-        elif option.kind == "file":
-            text += " -F"
-        elif option.kind == "run":
-            text += " -a '(lanekit completion runs 2>/dev/null)'"
+        text += _fish_source(option)
     return f"{text} -d {_fish(option.told)}"
+
+
+def _fish_source(option: Option) -> str:
+    if option.choices:
+        return f" -a {_fish(' '.join(option.choices))}"
+    return {
+        "file": " -F",
+        "run": " -a '(lanekit completion runs 2>/dev/null)'",
+        "worker": " -a '(lanekit completion workers 2>/dev/null)'",
+        "none": "",
+    }[option.kind]
 
 
 def _fish(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+_FISH = """complete -c lanekit -f
+function __lanekit_place -d 'the command, and how many of its arguments stand before the cursor'
+    set -l command ''
+    set -l place 0
+    set -l is_value no
+    set -l words (commandline -opc)
+    set -e words[1]
+    for word in $words
+        if test $is_value = yes
+            set is_value no
+        else if string match -q -- '-*' $word
+            switch "$command $word"
+                case {valued}
+                    set is_value yes
+            end
+        else if test -z $command
+            set command $word
+        else if contains -- $command {nested}
+            set command "$command $word"
+        else
+            set place (math $place + 1)
+        end
+    end
+    echo "$command $place"
+end"""
