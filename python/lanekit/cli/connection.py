@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lanekit.errors import MissingExtra, TelemetryError
-from lanekit.errors import distribution_of as distribution_of
+from lanekit.errors import MissingExtra, TelemetryError, distribution_of
 
 if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient

@@ -14,8 +14,7 @@ from lanekit import errors
 from lanekit.fast import FastLaneReader
 from lanekit.fast.frame import FastLaneStatus, inspect_frames
 from lanekit.integrations.showing.frame_note import FrameNote
-from lanekit.segments import SegmentInfo, scan_segments, segment_path
-from lanekit.segments import human_size as human_size
+from lanekit.segments import SegmentInfo, human_size, scan_segments, segment_path
 from lanekit.step import StepLaneStatus, inspect_steps
 from lanekit.trajectory.statistics import TrajectoryLaneInfo, inspect_trajectory_segment
 

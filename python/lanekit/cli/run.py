@@ -198,12 +198,7 @@ def _start_daemon_if_absent(args: argparse.Namespace, daemon: DaemonClient) -> N
 
     started = start_if_absent(daemon.target.path, args.token_file)
     if started is not None:
-        print(
-            f"started a daemon, process {started.pid}; it stays until `kill {started.pid}`, "
-            f"its log is {started.log}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(started, file=sys.stderr, flush=True)
 
 
 def _how_to_watch(

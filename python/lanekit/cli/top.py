@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from lanekit.cli.columns import Colour, Paint, columns
 from lanekit.cli.endings import MISUSE
 from lanekit.cli.lane_counters import Movement, Reading, movements, read_lanes
-from lanekit.cli.ls import human_age, human_size, printable
+from lanekit.cli.ls import human_age, printable
 from lanekit.cli.quantities import json_document
+from lanekit.segments import human_size
 
 NAME = "top"
 HELP = "watch all lanes: rate, MB/s, depth, peers, stalls"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from lanekit.cli.connection import add_connection_arguments, connect, distribution_of
-from lanekit.errors import MissingExtra
+from lanekit.cli.connection import add_connection_arguments, connect
+from lanekit.errors import MissingExtra, distribution_of
 
 if TYPE_CHECKING:
     from lanekit.slow.proto.telemetry_pb2 import OpenWebResponse
@@ -60,12 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 raise MissingExtra(missing)  # before a daemon is started that could not serve it
             started = start_if_absent(daemon.target.path, args.token_file)
             if started is not None:
-                print(
-                    f"started a daemon, process {started.pid}; it stays until `kill "
-                    f"{started.pid}`, its log is {started.log}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                print(started, file=sys.stderr, flush=True)
         page = daemon.open_web(args.port)
         is_here = daemon.target.is_loopback
     address = address_of(page, read_token(args.token_file) if args.token_file else "")

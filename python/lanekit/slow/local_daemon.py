@@ -44,6 +44,12 @@ class StartedDaemon:
     pid: int
     log: Path
 
+    def __str__(self) -> str:
+        return (
+            f"started a daemon, process {self.pid}; it stays until `kill {self.pid}`, its log is "
+            f"{self.log}"
+        )
+
     def stop(self) -> bool:
         """End it, for the process that started it; False if it had to be killed."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
