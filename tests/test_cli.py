@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, __version__, segment_name
 from lanekit.cli import COMMANDS, load
-from lanekit.cli.doctor import missing_of_extras
+from lanekit.cli.doctor import check_state, missing_of_extras
 from lanekit.cli.ls import printable
 from lanekit.segments import inspect_segment, segment_path
 
@@ -202,6 +203,17 @@ def test_doctor_finds_this_machine_fit() -> None:
     for finding in findings.values():
         assert finding["state"] == "ok" or finding["remedy"]
     assert "fast lane" in lanekit("doctor")
+
+
+def test_doctor_says_where_no_run_can_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANEKIT_STATE", str(tmp_path / "state"))
+    assert "free for recorded runs" in check_state().found
+    (tmp_path / "state").write_text("a file")
+    finding = check_state()
+    assert (finding.state, "can not be written to" in finding.found) == ("note", True)
+    assert "LANEKIT_STATE" in finding.remedy
 
 
 def test_doctor_counts_what_an_extra_takes_of_others() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import sysconfig
 import uuid
@@ -21,10 +22,11 @@ from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, LanekitError
 from lanekit._core import REMEDY_OF_READ_ONLY, platform_info
 from lanekit.cli.ls import list_segments
 from lanekit.segments import human_size, shared_memory_space
+from lanekit.slow.endpoint import state_directory
 from lanekit.viewer.qt_platform import candidates, obstacle_to_windows
 
 NAME = "doctor"
-HELP = "check this machine: atomics, shared memory, Python, extras, Qt"
+HELP = "check this machine: atomics, shared memory, Python, disk, extras, Qt"
 
 State = Literal["ok", "note", "fail"]
 
@@ -138,6 +140,21 @@ def check_leftovers() -> Finding:
     return Finding("leftovers", "note", f"{found}, {size}", "lanekit clean")
 
 
+def check_state() -> Finding:
+    """Where runs are recorded."""
+    place = state_directory()
+    there = next(path for path in (place, *place.parents) if path.exists())
+    remedy = "LANEKIT_STATE=DIR names another place"
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        found = f"no run can be recorded in {place}: {there} can not be written to"
+        return Finding("state", "note", found, remedy)
+    free = shutil.disk_usage(there).free
+    found = f"{human_size(free)} free for recorded runs in {place}"
+    if free < 256 << 20:
+        return Finding("state", "note", found, f"make room there, or {remedy}")
+    return Finding("state", "ok", found)
+
+
 def check_fast_lane() -> Finding:
     """One frame through real shared memory."""
     run_id = f"lanekit-doctor-{uuid.uuid4()}"
@@ -243,6 +260,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_cores,
     check_shared_memory,
     check_leftovers,
+    check_state,
     check_fast_lane,
     check_extras,
     check_qt,
