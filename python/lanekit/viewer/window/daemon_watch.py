@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from PyQt6.QtCore import QObject, pyqtSignal
@@ -10,11 +9,12 @@ from PyQt6.QtCore import QObject, pyqtSignal
 from lanekit import errors
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.viewer.window.run_row import row_of
+from lanekit.viewer.window.watching_thread import WatchingThread
 
 RETRY_SECONDS = 1.0
 
 
-class DaemonWatch(QObject):
+class DaemonWatch(WatchingThread):
     """Says which runs changed, and whether the daemon answers; goes on trying when it does not."""
 
     runs_listed = pyqtSignal(list)
@@ -25,26 +25,9 @@ class DaemonWatch(QObject):
     """Whether it answers, and if not, why, in words."""
 
     def __init__(self, connect: Callable[[], DaemonClient], parent: QObject | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("daemon-watch", parent)
         self._connect = connect
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._client: DaemonClient | None = None
         self._said: tuple[bool, str] | None = None
-        self._thread = threading.Thread(target=self._watch, name="daemon-watch", daemon=True)
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Watch no more; returns when the thread has ended."""
-        self._stopped.set()
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def _watch(self) -> None:
         while not self._stopped.is_set():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 
 from PyQt6.QtCore import QObject, pyqtSignal
@@ -12,12 +11,13 @@ from lanekit import errors
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import SegmentInfo, scan_segments
 from lanekit.slow.daemon_client import DaemonClient
+from lanekit.viewer.window.watching_thread import WatchingThread
 
 LOOK_SECONDS = 1.0
 _SLOT_LANE = re.compile(r"(?P<run>.+)/env-\d+", re.DOTALL)
 
 
-class LaneWatch(QObject):
+class LaneWatch(WatchingThread):
     """Looks every second, in a thread, which runs have a living writer.
 
     `connect` makes a client of a daemon whose machine is meant; None: this machine.
@@ -29,25 +29,8 @@ class LaneWatch(QObject):
     def __init__(
         self, parent: QObject | None = None, *, connect: Callable[[], DaemonClient] | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__("lane-watch", parent)
         self._connect = connect
-        self._client: DaemonClient | None = None
-        self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="lane-watch", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more; returns when the thread has ended."""
-        self._stopped.set()
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def _watch(self) -> None:
         told: dict[str, int] | None = None
