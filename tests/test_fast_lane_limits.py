@@ -1,9 +1,4 @@
-"""Full memory, foreign users, taken names, exhausted limits: a clear error, nothing left behind.
-
-Tests that change /dev/shm do it in a mount namespace of their own. As root they need nothing else;
-other users need user namespaces. The roles at the end of this file run in processes of their own:
-`python <this file> ROLE ...`.
-"""
+"""Foreign users, taken names, exhausted limits: a clear error, nothing left behind."""
 
 from __future__ import annotations
 
@@ -11,138 +6,31 @@ import errno
 import json
 import os
 import random
-import re
 import resource
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import lanekit
-from lanekit.cli import main
+from limit_roles import (
+    SHM,
+    SMALL,
+    attempt,
+    config_of,
+    create,
+    path_of,
+    reply,
+    run,
+    try_everything,
+)
 
-SHM = Path("/dev/shm")
 MIB = 1 << 20
-WATCHDOG = 120
-SMALL = lanekit.FastLaneConfig(64, 64, capacity=4)
 TOO_MANY = 1024  # segments one process can have open
 NOBODY = 65534
-
-
-def config_of(mib: int) -> lanekit.FastLaneConfig:
-    """Return a configuration whose segment takes a little more than so many MiB."""
-    return lanekit.FastLaneConfig(1024, 256, 4, "RGBA", capacity=mib)
-
-
-def path_of(run_id: str) -> Path:
-    return SHM / lanekit.segment_name("frame", run_id)
-
-
-def run(role: Callable[..., None], *arguments: object, within: list[str] | None = None) -> Any:
-    """Run a role in a process of its own, within another command if given."""
-    command = [*(within or []), sys.executable, __file__, role.__name__, *map(str, arguments)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=WATCHDOG, check=False, env=environment
-    )
-    assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
-
-
-def private_mounts(setup: str) -> list[str]:
-    """Return the command prefix that runs something with its own mounts, made by `setup`."""
-    unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-    probe = subprocess.run(
-        [*unshare, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True, check=False
-    )
-    if probe.returncode != 0:
-        pytest.skip(
-            "needs root, or unprivileged user namespaces, to mount a tmpfs: "
-            f"{probe.stderr.decode().strip()}"
-        )
-    return [*unshare, "sh", "-c", f'{setup} && exec "$@"', "sh"]
-
-
-def tmpfs(options: str) -> list[str]:
-    return private_mounts(f"mount -t tmpfs -o {options} tmpfs /dev/shm")
-
-
-@pytest.fixture
-def run_id() -> Iterator[str]:
-    name = f"limits-{uuid.uuid4().hex}"
-    yield name
-    path_of(name).unlink(missing_ok=True)
-
-
-# --- memory ---------------------------------------------------------------------------------------
-
-
-def test_a_full_tmpfs_is_a_clear_error_that_leaves_nothing_behind(run_id: str) -> None:
-    found = run(create_what_does_not_fit, run_id, within=tmpfs("size=8m"))
-    needed = f"{config_of(16).segment_size / MIB:.1f} MiB"
-    assert found["error"] == "OutOfSharedMemory"
-    assert needed in found["message"]
-    assert "8.0 MiB free" in found["message"]
-    for remedy in ("capacity", "lanekit clean", "--shm-size"):
-        assert remedy in found["message"]
-    assert found["left"] == []
-    assert found["free_before"] == found["free_after"]
-    assert found["smaller"] == "worked"
-
-
-@pytest.mark.parametrize("lane", ["frame", "step", "traj"])
-def test_a_tiny_tmpfs_is_told_in_units_that_fit(run_id: str, lane: str) -> None:
-    error, message = run(create_lane, lane, run_id, within=tmpfs("size=64k"))
-    assert error == "OutOfSharedMemory"
-    assert re.search(r"needs [1-9]\d*\.\d [KM]iB of shared memory", message)
-    assert "/dev/shm has 64.0 KiB free of 64.0 KiB" in message
-    assert "--shm-size" in message
-
-
-def test_a_writer_keeps_its_memory_when_others_fill_the_tmpfs(run_id: str) -> None:
-    found = run(publish_into_a_full_tmpfs, run_id, within=tmpfs("size=8m"))
-    assert found["free"] == 0
-    assert found["true_frames"] == found["frames"]
-
-
-def test_a_tmpfs_without_free_inodes_is_a_clear_error(run_id: str) -> None:
-    found = run(create_without_inodes, run_id, within=tmpfs("size=8m,nr_inodes=4"))
-    assert found["error"] == "OutOfSharedMemory"
-    assert found["then"] == "worked"
-
-
-def test_a_read_only_shared_memory_is_a_clear_error(run_id: str) -> None:
-    readonly = private_mounts("mount -t tmpfs tmpfs /dev/shm && mount -o remount,ro tmpfs /dev/shm")
-    found = run(try_everything, run_id, within=readonly)
-    assert found["create"][0] == "SegmentError"
-    assert os.strerror(errno.EROFS) in found["create"][1]
-    for remedy in ("mount -o remount,rw /dev/shm", "--tmpfs /dev/shm"):
-        assert remedy in found["create"][1]
-    assert found["attach"][0] == "SegmentNotFound"
-
-
-def test_the_doctor_advises_what_helps_a_read_only_shared_memory() -> None:
-    readonly = private_mounts("mount -t tmpfs tmpfs /dev/shm && mount -o remount,ro tmpfs /dev/shm")
-    findings = {finding["topic"]: finding for finding in run(consult_the_doctor, within=readonly)}
-    assert findings["/dev/shm"]["state"] == "fail"
-    assert "read-only" in findings["/dev/shm"]["found"]
-    assert "mount -o remount,rw /dev/shm" in findings["/dev/shm"]["remedy"]
-
-
-def test_a_machine_without_shared_memory_is_told_so(run_id: str) -> None:
-    """As in some minimal containers; a writer must not be told to start its writer first."""
-    found = run(try_everything, run_id, within=private_mounts("mount -t tmpfs tmpfs /dev"))
-    assert found["create"][0] == "SegmentError"
-    assert "/dev/shm" in found["create"][1]
 
 
 # --- other users ----------------------------------------------------------------------------------
@@ -168,6 +56,7 @@ def test_what_another_user_left_is_refused_too(run_id: str) -> None:
     found = run(try_everything_as_nobody, run_id)
     assert found["create"][0] == "SegmentPermissionDenied"
     assert path_of(run_id).exists()
+    path_of(run_id).unlink()
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -246,104 +135,8 @@ def test_the_limit_of_segments_per_process_is_a_clear_error(run_id: str) -> None
 # --- roles ----------------------------------------------------------------------------------------
 
 
-def reply(answer: Any) -> None:
-    print(json.dumps(answer))
-
-
-def attempt(action: Callable[[], Any]) -> tuple[str, str]:
-    """Return the name of what an action raised, and its message."""
-    try:
-        result = action()
-    except lanekit.LanekitError as error:
-        return type(error).__name__, str(error)
-    if isinstance(result, lanekit.FastLaneWriter):
-        with result:
-            result.publish(np.zeros(result.config.shape, np.uint8))
-    return "worked", ""
-
-
 def ours() -> list[str]:
     return [name for name in os.listdir(SHM) if name.startswith("lanekit-")]
-
-
-def create_what_does_not_fit(run_id: str) -> None:
-    before = shutil.disk_usage(SHM).free
-    error, message = attempt(lambda: lanekit.FastLaneWriter.create(run_id, config_of(16)))
-    answer = {
-        "error": error,
-        "message": message,
-        "left": os.listdir(SHM),
-        "free_before": before,
-        "free_after": shutil.disk_usage(SHM).free,
-        "smaller": attempt(lambda: lanekit.FastLaneWriter.create(run_id, config_of(4)))[0],
-    }
-    reply(answer)
-
-
-def publish_into_a_full_tmpfs(run_id: str) -> None:
-    true_frames = 0
-    geometry = config_of(4)
-    with lanekit.FastLaneWriter.create(run_id, geometry) as writer:
-        with open(SHM / "filler", "wb", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(bytes(4096))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-        free = shutil.disk_usage(SHM).free
-        with lanekit.FastLaneReader.attach(run_id) as reader:
-            for seq in range(1, 2 * geometry.capacity + 1):
-                pixels = np.full(geometry.shape, seq, np.uint8)
-                writer.publish(pixels)
-                frame = reader.latest_frame()
-                true_frames += frame is not None and frame.data == pixels.tobytes()
-    reply({"free": free, "frames": 2 * geometry.capacity, "true_frames": true_frames})
-
-
-def create_without_inodes(run_id: str) -> None:
-    fillers = []
-    try:
-        while True:
-            path = SHM / f"filler{len(fillers)}"
-            path.touch()
-            fillers.append(path)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-    error, message = attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))
-    fillers[0].unlink()
-    then = attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL))[0]
-    reply({"error": error, "message": message, "then": then})
-
-
-def create(run_id: str) -> None:
-    reply(attempt(lambda: lanekit.FastLaneWriter.create(run_id, SMALL)))
-
-
-def create_lane(lane: str, run_id: str) -> None:
-    creations: dict[str, Callable[[], Any]] = {
-        "frame": lambda: lanekit.FastLaneWriter.create(run_id, replace(SMALL, capacity=16)),
-        "step": lambda: lanekit.StepServer.create(run_id, 100, 100, 10),
-        "traj": lambda: lanekit.TrajectoryReader.create(run_id, {"x": "int8"}, producers=4),
-    }
-    reply(attempt(creations[lane]))
-
-
-def consult_the_doctor() -> None:
-    main(["doctor", "--json"])
-
-
-def try_everything(run_id: str) -> None:
-    name = lanekit.segment_name("frame", run_id)
-    actions: dict[str, Callable[[], Any]] = {
-        "create": lambda: lanekit.FastLaneWriter.create(run_id, SMALL),
-        "attach": lambda: lanekit.FastLaneReader.attach(run_id, lease=0),
-        "inspect": lambda: lanekit.inspect_segment(name),
-        "reclaim": lambda: lanekit.reclaim_segment(name),
-        "reclaim by force": lambda: lanekit.reclaim_segment(name, force=True),
-    }
-    reply({action: attempt(do) for action, do in actions.items()})
 
 
 def try_everything_as_nobody(run_id: str) -> None:
