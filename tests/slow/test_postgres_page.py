@@ -20,7 +20,6 @@ from patience import until
 pytestmark = pytest.mark.once
 
 WORKER = """
-from patience import until
 from lanekit.slow import emit
 emit.run_started()
 for step, loss in enumerate((0.5, 0.25, 0.75)):
