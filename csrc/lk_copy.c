@@ -10,14 +10,13 @@
 #define _GNU_SOURCE
 #endif
 
+#include "lk_cpu.h"
 #include "lk_platform.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #if defined(LK_COPY_X86)
-
-#include <cpuid.h>
 
 /* Stores of a string operation may become visible in any order among themselves, but not before
  * earlier stores nor after later ones (Intel SDM vol. 3, "Fast-String Operation and Out-of-Order
@@ -26,36 +25,15 @@ static inline void move_bytes(void *to, const void *from, size_t size) {
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
 }
 
-/* Whether the processor has AVX and the system saves its registers. Asked here: the compiler's own
- * __builtin_cpu_supports needs a table of libgcc's that lld does not link into a shared library. */
-static bool has_avx(void) {
-    enum { XMM_AND_YMM = 6 };
-    unsigned a, b, c, d;
-    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0 || (c & bit_AVX) == 0) {
-        return false;
-    }
-    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-    return (a & XMM_AND_YMM) == XMM_AND_YMM;
-}
-
-static inline bool is_amd(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(0, &a, &b, &c, &d) != 0 && b == signature_AMD_ebx &&
-           c == signature_AMD_ecx && d == signature_AMD_edx;
-}
-
 /* Measured on an AMD EPYC: vectors take 0.6 to 0.75 of the time of string operations into a ring
  * that the nearest caches do not hold, and 0.96 at 21 kB; glibc's memcpy is no faster than string
  * operations. Out of a ring both are the same, but for small frames. On Intel Xeons string
  * operations were as fast as anything else. */
-static bool vectors_are_faster;
-
-/* When the library is loaded: before any thread could look. */
-__attribute__((constructor)) static void choose_copy(void) {
+static inline bool vectors_are_faster(void) {
 #if defined(LK_COPY_VECTORS) /* a test has its own opinion */
-    vectors_are_faster = LK_COPY_VECTORS && has_avx();
+    return LK_COPY_VECTORS && lk_cpu.avx;
 #else
-    vectors_are_faster = is_amd() && has_avx();
+    return lk_cpu.amd && lk_cpu.avx;
 #endif
 }
 
@@ -87,7 +65,7 @@ static inline void move_blocks(uint8_t *to, const uint8_t *from, size_t size) {
 }
 
 void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
-    if (size >= BLOCK && vectors_are_faster) {
+    if (size >= BLOCK && vectors_are_faster()) {
         move_blocks((uint8_t *)shared, private_bytes, size);
     } else {
         move_bytes((void *)shared, private_bytes, size);
@@ -95,7 +73,7 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 }
 
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
-    if (size >= BLOCK && size < SMALL && vectors_are_faster) {
+    if (size >= BLOCK && size < SMALL && vectors_are_faster()) {
         move_blocks(private_bytes, (const uint8_t *)shared, size);
     } else {
         move_bytes(private_bytes, (const void *)shared, size);
@@ -103,7 +81,7 @@ void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, si
 }
 
 const char *lk_copy_method(void) {
-    return vectors_are_faster ? "vectors" : "rep movsb";
+    return vectors_are_faster() ? "vectors" : "rep movsb";
 }
 
 /* Non-temporal stores spare the read of each cache line that a normal store to memory outside the

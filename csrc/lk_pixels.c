@@ -5,13 +5,12 @@
  * lk_copy.c, a few kilobytes at a time, and are converted while they are in the nearest cache: one
  * pass over the frame's memory, and nothing that the language leaves undefined.
  */
+#include "lk_cpu.h"
 #include "lk_platform.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <tmmintrin.h>
 #endif
 
@@ -79,17 +78,8 @@ __attribute__((target("ssse3"))) static void from_rgb_ssse3(uint8_t *out, const 
     from_rgb(out, from, count);
 }
 
-/* Not __builtin_cpu_supports(): what it reads comes from the compiler's run-time library, and not
- * every one has it in a form that a shared object can be linked with. */
 static converter *rgb_converter(void) {
-    static _Atomic int known; /* 0: not asked yet, which in a virtual machine takes its time */
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == 0) {
-        unsigned a, b, c = 0, d;
-        answer = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSSE3) != 0 ? 2 : 1;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
-    }
-    return answer == 2 ? from_rgb_ssse3 : from_rgb;
+    return lk_cpu.ssse3 ? from_rgb_ssse3 : from_rgb;
 }
 
 #else

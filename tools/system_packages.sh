@@ -72,7 +72,7 @@ if [ $qt = yes ]; then
   read -ra libraries <<<"$("$python" "$(dirname "$0")/../python/lanekit/viewer/qt_platform.py" offscreen xcb)"
   missing+=("${libraries[@]}")
   command -v Xvfb >/dev/null || missing+=(xvfb)
-  fc-list 2>/dev/null | grep -q . || missing+=(fontconfig fonts-dejavu-core)
+  fc-list 2>/dev/null | grep . >/dev/null || missing+=(fontconfig fonts-dejavu-core)
   # MuJoCo draws through EGL; without a graphics card Mesa computes the pictures.
   /sbin/ldconfig -p 2>/dev/null | grep libEGL_mesa >/dev/null || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri)
 fi
