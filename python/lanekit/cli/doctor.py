@@ -26,7 +26,7 @@ from lanekit.slow.endpoint import state_directory
 from lanekit.viewer.qt_platform import candidates, obstacle_to_windows
 
 NAME = "doctor"
-HELP = "check this machine: atomics, shared memory, Python, disk, extras, Qt"
+HELP = "check this machine: core, shared memory, disk, Python, extras, Qt"
 
 State = Literal["ok", "note", "fail"]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from lanekit.cli.connection import add_connection_arguments, missing_slow
 from lanekit.cli.endings import MISUSE
@@ -109,4 +112,16 @@ def run(args: argparse.Namespace) -> int:
         raise TelemetryError(str(error)) from error
     if command and not args.spool:
         print(f"lanekit: the worker's output is kept in {proxy.spool.directory}", file=sys.stderr)
-    return proxy.run()
+    return leave(proxy.run())
+
+
+def leave(status: int) -> NoReturn:
+    """End the process here and now, with all that was sent and kept closed.
+
+    An interpreter that ends in its own time stops gRPC's threads wherever they are. One that then
+    has a call's lock in hand makes the end wait for ever, and whoever waits for this process, too.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status)
