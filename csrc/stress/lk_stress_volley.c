@@ -65,7 +65,9 @@ static bool await(struct lk_stress_party *me, const struct lk_stress_lane *lane,
 /* --- coming in time --------------------------------------------------------------------------- */
 
 /* A lane is gone when its ping-pong ends, which may take less time than a process needs to begin:
- * nobody serves before all have found their lanes. False when the run ends first. */
+ * nobody serves before all have found their lanes. False when the run ends first.
+ * relaxed, like the count in say_ready: only how many there are matters, and nothing is handed over
+ * with it; an order here would hide what the lanes are tested for. */
 static bool readers_ready(const struct lk_stress_party *me) {
     while (atomic_load_explicit(&me->board->readers_ready, memory_order_relaxed) <
            me->plan->readers) {
