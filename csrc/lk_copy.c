@@ -64,6 +64,29 @@ static inline void move_blocks(uint8_t *to, const uint8_t *from, size_t size) {
     __asm__ volatile("vzeroupper" ::: "memory");
 }
 
+/* The same for bytes that another core has just written. They are asked for ahead of time, because
+ * the processor's own prefetching ends with each page: into the second cache, since the nearest
+ * can wait for few lines at a time. Never beyond the last byte: what lies there is the writer's
+ * next slot. The caller's array may begin anywhere, so stores are lined up. Measured on an AMD EPYC
+ * at 21 kB: 0.97 of the time without either; 1 kB ahead, or into the nearest cache, gains nothing.
+ */
+static inline void fetch_blocks(uint8_t *to, const uint8_t *from, size_t size) {
+    enum { AHEAD = 2048, SECOND_CACHE = 2 };
+    size_t last = size - BLOCK;
+    size_t at = LK_CACHE_LINE - (uintptr_t)to % LK_CACHE_LINE;
+    move_block(to, from);
+    for (; at + AHEAD < last; at += BLOCK) {
+        __builtin_prefetch(from + at + AHEAD, 0, SECOND_CACHE);
+        __builtin_prefetch(from + at + AHEAD + LK_CACHE_LINE, 0, SECOND_CACHE);
+        move_block(to + at, from + at);
+    }
+    for (; at < last; at += BLOCK) {
+        move_block(to + at, from + at);
+    }
+    move_block(to + last, from + last);
+    __asm__ volatile("vzeroupper" ::: "memory");
+}
+
 void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
     if (size >= BLOCK && vectors_are_faster()) {
         move_blocks((uint8_t *)shared, private_bytes, size);
@@ -74,7 +97,7 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
     if (size >= BLOCK && size < SMALL && vectors_are_faster()) {
-        move_blocks(private_bytes, (const uint8_t *)shared, size);
+        fetch_blocks(private_bytes, (const uint8_t *)shared, size);
     } else {
         move_bytes(private_bytes, (const void *)shared, size);
     }
@@ -170,7 +193,7 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 }
 
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
-    size_t moved = move_blocks(private_bytes, (const void *)shared, size);
+    size_t moved = fetch_blocks(private_bytes, (const void *)shared, size);
     words_from_shared((uint8_t *)private_bytes + moved, shared + moved / 8, size - moved);
 }
 
