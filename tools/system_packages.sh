@@ -44,7 +44,9 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   || missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
 
 if [ $developer = yes ]; then
-  command -v c++ >/dev/null 2>&1 || missing+=(g++) # for an example
+  command -v c++ >/dev/null 2>&1 || missing+=(g++) # for examples
+  command -v mcs >/dev/null 2>&1 || missing+=(mono-mcs)
+  command -v mono >/dev/null 2>&1 || missing+=(mono-runtime)
   command -v git >/dev/null 2>&1 || missing+=(git) # pre-commit asks git which files there are
   command -v zsh >/dev/null 2>&1 || missing+=(zsh) # the completion is tried in real shells
   command -v fish >/dev/null 2>&1 || missing+=(fish)

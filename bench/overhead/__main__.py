@@ -2,7 +2,7 @@
 
 Each framework trains CartPole-v1 bare, wrapped but unwatched, watched at 60 Hz (drawn by another
 process, or by its own) and drawing every step. Needs the frameworks: `make test-frameworks` makes
-an environment with all of them. An interrupted run goes on where it was.
+an environment with all of them. An interrupted run goes on with the seed it was at.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=_positive, default=100_000, help="of each mode and seed")
     parser.add_argument("--seeds", type=_positive, default=5)
     parser.add_argument(
-        "--turns", type=_positive, default=4, help="into which the steps of a seed are divided"
-    )
-    parser.add_argument(
         "--every-step-steps",
         type=_positive,
         default=8_000,
@@ -39,7 +36,7 @@ def _arguments() -> argparse.Namespace:
         type=float,
         default=1.0,
         metavar="SHARE",
-        help="wait up to a minute before each turn until others use at most this share",
+        help="wait up to a minute before each seed until others use at most this share",
     )
     parser.add_argument(
         "--out",
@@ -67,7 +64,7 @@ def main() -> None:
     directory = arguments.out or (arguments.samples.parent if arguments.samples else _RESULTS)
     try:
         if arguments.samples is None:
-            effort = driver.Effort(arguments.steps, arguments.turns, arguments.every_step_steps)
+            effort = driver.Effort(arguments.steps, arguments.every_step_steps)
             record = driver.Record(directory / "overhead.json", effort)
             driver.run(record, arguments.frameworks, arguments.seeds, arguments.noise)
             content = record.content

@@ -1,7 +1,8 @@
-"""The process that trains: one framework, one seed, every mode by turns.
+"""A process that trains in one mode, a turn at a time: ``python -m bench.overhead.child``.
 
-The driver starts it (``python -m bench.overhead.child``), writes a :class:`Task` to its standard
-input and reads one line of JSON per turn from its standard output.
+The driver writes a :class:`Task` to its standard input, then a line whenever the training may go on
+for a turn, and reads lines of JSON from its standard output: "begun" before the first step of a
+training, what each turn took, and "ended".
 """
 
 from __future__ import annotations
@@ -12,28 +13,14 @@ import json
 import os
 import signal
 import sys
-import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import IO, Any
 
-from bench import machine
-from bench.companion import Companion
-from bench.overhead.modes import (
-    BARE,
-    EVERY_STEP,
-    FRAMEWORKS,
-    IN_PROCESS,
-    MODES,
-    UNWATCHED,
-    Mode,
-    order,
-)
-from bench.overhead.watching import Seen, price_of_a_picture, view
-
-_WARM_UP_STEPS = 2_000
-_WARM_UP_PICTURES = 200
-_PATIENCE = 20.0
+from bench.overhead.modes import FRAMEWORKS, IN_PROCESS, MODES, TURN_STEPS, Mode
+from bench.overhead.pacing import Pace, Took
+from bench.overhead.watching import PictureClock
+from lanekit.integrations.showing.publisher import Publisher
 
 
 @dataclass(frozen=True)
@@ -41,105 +28,76 @@ class Task:
     """What a child shall do."""
 
     framework: str
-    seed: int
-    turns: list[int]
-    """Which turns to take; the number of a turn decides on its order and its random numbers."""
-    steps: int
-    """Of each training."""
-    every_step_steps: int
-    """Of a training that draws every step, which takes many times longer."""
-    noise: float
-    """Wait before each turn until others use at most this share of the machine; 1: do not."""
+    mode: str
+    run_id: str
+    seeds: list[int]
+    turns: int
+    """Of each seed's training."""
 
 
 def main() -> None:
     # Ending by SIGTERM must unwind, too: lanes and the processes that draw are ended on the way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    task = Task(**json.loads(sys.stdin.read()))
-    # What frameworks print is not for the driver.
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+    # What frameworks print is not for the driver, and what it says not for them.
+    with (
+        os.fdopen(os.dup(0), encoding="utf-8") as commands,
+        os.fdopen(os.dup(1), "w", encoding="utf-8") as answers,
+        open(os.devnull, "rb") as nothing,
+    ):
+        os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
-        with Companion(machine.READER_CORE, view, True) as viewer:
-            _work(task, viewer, answers)
+        Trainee(Task(**json.loads(commands.readline())), commands, answers).work()
 
 
-def _work(task: Task, viewer: Companion, answers: IO[str]) -> None:
-    worker = importlib.import_module(f"lanekit.integrations.workers.{task.framework}")
-    library = FRAMEWORKS[task.framework]
-    _warm_up(task, worker, viewer)
-    for turn in task.turns:
-        if task.noise < 1:
-            machine.wait_until_quiet(task.noise)
-        samples = []
-        for place, mode in enumerate(order(turn)):
-            steps = task.every_step_steps if mode is EVERY_STEP else task.steps
-            sample = train(worker, task, mode, turn, min(steps, task.steps), viewer)
-            samples.append({"mode": mode.label, "place": place, **sample})
-        answer = {
-            "framework": task.framework,
-            "version": f"{library} {version(library)}",
-            "seed": task.seed,
-            "turn": turn,
-            "picture_seconds": _picture_price(viewer),
-            "samples": samples,
-        }
-        print(json.dumps(answer), file=answers, flush=True)
+class Trainee:
+    """Trains with one framework in one mode, seed after seed."""
 
+    def __init__(self, task: Task, commands: IO[str], answers: IO[str]) -> None:
+        self._task = task
+        self._commands = commands
+        self._answers = answers
+        self._mode: Mode = next(mode for mode in MODES if mode.label == task.mode)
+        self._pace = Pace(TURN_STEPS, self._between)
+        self._clock = PictureClock()
 
-def _warm_up(task: Task, worker: Any, viewer: Companion) -> None:
-    """Compile, import and allocate beforehand what the first training of a kind would."""
-    for mode in (BARE, UNWATCHED, *(mode for mode in MODES if mode.watched)):
-        steps = _WARM_UP_PICTURES if mode is EVERY_STEP else _WARM_UP_STEPS
-        train(worker, task, mode, -1, min(steps, task.steps), viewer)
+    def work(self) -> None:
+        """Train with each seed."""
+        from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+        framework = FRAMEWORKS[self._task.framework]
+        worker = importlib.import_module(f"lanekit.integrations.workers.{self._task.framework}")
+        self._pace.govern(CartPoleEnv)
+        if self._mode is IN_PROCESS:
+            self._clock.govern(Publisher)
+        for seed in self._task.seeds:
+            self._pace.start(self._task.turns)
+            self._train(worker, seed, framework.options)
+            self._answer("ended", version=f"{framework.library} {version(framework.library)}")
 
-def train(
-    worker: Any, task: Task, mode: Mode, turn: int, steps: int, viewer: Companion
-) -> dict[str, Any]:
-    """Train once, watched if the mode says so, and return what it took."""
-    run_id = f"overhead-{os.getpid()}"
-    config = worker.Config(
-        run_id=run_id,
-        seed=1_000 * task.seed + turn + 1,  # the same for all modes of a turn: the same training
-        total_steps=steps,
-        telemetry="off",
-        threads=1,
-        **mode.options,
-    )
-    runtime = worker.Runtime(config)
-    gc.collect()
-    if mode.watched:
-        viewer.tell(run_id)
-    result = runtime.train()
-    sample = {name: result[name] for name in ("steps", "train_seconds", "train_cpu_seconds")}
-    if mode.watched:
-        viewer.tell("enough")
-        sample["seen"] = Seen(*viewer.answer())._asdict()
-    return sample
+    def _train(self, worker: Any, seed: int, options: dict[str, Any]) -> None:
+        config = worker.Config(
+            run_id=self._task.run_id,
+            seed=seed + 1,  # the same for all modes: the same training
+            total_steps=(self._task.turns + 1) * TURN_STEPS,  # one more ends the last turn
+            telemetry="off",
+            threads=1,
+            **options,
+            **self._mode.options,
+        )
+        gc.collect()
+        worker.Runtime(config).train()
 
+    def _between(self, took: Took | None) -> None:
+        if took is None:
+            self._answer("begun")
+        else:
+            pictures = self._clock.report() if self._mode is IN_PROCESS else {}
+            self._answer("turn", **took._asdict(), **pictures)
+        if not self._commands.readline():
+            raise SystemExit("the driver has gone")
 
-def _picture_price(viewer: Companion) -> float:
-    import gymnasium
-
-    from lanekit.integrations import FastLaneTelemetryWrapper
-
-    run_id = f"overhead-{os.getpid()}-picture"
-    bare = gymnasium.make("CartPole-v1", render_mode="rgb_array")
-    env = FastLaneTelemetryWrapper(bare, run_id, rendering=IN_PROCESS.options["rendering"])
-    try:
-        viewer.tell(run_id)
-        env.reset(seed=1)
-        end = time.monotonic() + _PATIENCE
-        while not env.publisher._lanes or not env.publisher._lanes[0].watched:
-            if time.monotonic() > end:
-                raise TimeoutError("no viewer came to look at the picture that is to be timed")
-            if any(env.step(env.action_space.sample())[2:4]):
-                env.reset()
-        return price_of_a_picture(env)
-    finally:
-        viewer.tell("enough")
-        viewer.answer()
-        env.close()
+    def _answer(self, what: str, **content: Any) -> None:
+        print(json.dumps({"what": what, **content}), file=self._answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""Start a child for each framework and seed, and keep what it finds as soon as it finds it."""
+"""Measure framework after framework, and keep what is found as soon as it is found."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -14,25 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.overhead.child import Task
+from bench.overhead.crew import ChildFailed, Crew
+from bench.overhead.modes import EVERY_STEP, MODES, TURN_STEPS, order
 
 METHOD = (
-    "One process per framework and seed imports the framework, warms up, and trains in all modes "
-    "by turns, with the same random numbers within a turn. Only the framework's learning is timed. "
-    "A ratio is time per step divided by bare time per step in the same turn. The viewer is "
-    "another process that reads at 60 Hz; nothing is pinned to a core."
+    f"One process per mode trains with the same seed, {TURN_STEPS} steps at a time, by turns with "
+    "those of all other modes: each rollout and what is learned from it follow those of the others "
+    "within seconds. A ratio is the time of a turn divided by that of bare training's same turn. "
+    "The viewer is another process that reads at 60 Hz; nothing is pinned to a core."
 )
-_ROOT = Path(__file__).resolve().parents[2]
-_LAST_WORDS = 2_000
-# JAX compiles anew for each training of a process, which is not what is to be measured: the cache
-# is filled by the warm-up. One thread, as the others have.
-_JAX = {
-    "JAX_PLATFORMS": "cpu",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
-_PATIENCE = 30.0
+WARM_UP_TURNS = 4
+"""Of each training, not counted: things are compiled, and the process that draws starts."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +30,26 @@ class Effort:
     """How much to train; only samples of the same effort may stand in one file."""
 
     steps: int
-    """Per framework, seed and mode, all turns together."""
-    turns: int
+    """Per framework, seed and mode."""
     every_step_steps: int
+
+    @property
+    def turns(self) -> int:
+        """Turns of each seed."""
+        return -(-self.steps // TURN_STEPS)
+
+    @property
+    def every_step_turns(self) -> int:
+        """In how many of them every step is drawn in one mode."""
+        return min(self.turns, -(-self.every_step_steps // TURN_STEPS))
 
 
 class Record:
-    """The file with all samples: whole after every turn, so that an interrupted run goes on."""
+    """The file with all samples: an interrupted run goes on with the seed it was at."""
 
     def __init__(self, path: Path, effort: Effort) -> None:
         self.path = path
+        self.effort = effort
         self.content: dict[str, Any] = {
             "machine": machine.describe(),
             "method": METHOD,
@@ -67,20 +67,15 @@ class Record:
                 )
             self.content = found
 
-    def missing(self, framework: str, seed: int) -> list[int]:
-        """Return the turns that are not yet taken. Their numbers go on from seed to seed."""
-        turns = self.content["effort"]["turns"]
-        taken = {
-            turn["turn"]
-            for turn in self.content["turns"]
-            if (turn["framework"], turn["seed"]) == (framework, seed)
-        }
-        return [turn for turn in range(seed * turns, (seed + 1) * turns) if turn not in taken]
+    def missing(self, framework: str, seeds: int) -> list[int]:
+        """Return the seeds that are not yet trained."""
+        taken = {turn["seed"] for turn in self.content["turns"] if turn["framework"] == framework}
+        return [seed for seed in range(seeds) if seed not in taken]
 
-    def add_turn(self, turn: dict[str, Any]) -> None:
-        """Keep all samples of one turn."""
-        self.content["turns"].append(turn)
-        self.content["failed"].pop(turn["framework"], None)
+    def add_seed(self, turns: list[dict[str, Any]]) -> None:
+        """Keep all turns of one seed."""
+        self.content["turns"] += turns
+        self.content["failed"].pop(turns[0]["framework"], None)
         self._write()
 
     def add_child(self, **facts: Any) -> None:
@@ -110,70 +105,48 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def run(record: Record, frameworks: Iterable[str], seeds: int, noise: float) -> None:
-    """Train what is missing, seed by seed, so that an early end leaves few of each."""
-    effort = record.content["effort"]
-    frameworks = list(frameworks)
-    broken: set[str] = set()
-    for seed in range(seeds):
-        for framework in frameworks:
-            turns = record.missing(framework, seed)
-            if not turns or framework in broken:
-                continue
-            steps = -(-effort["steps"] // effort["turns"])
-            every = -(-effort["every_step_steps"] // effort["turns"])
-            begin, neighbours = time.monotonic(), machine.Neighbours()
-            failure = _run_child(Task(framework, seed, turns, steps, every, noise), record)
-            seconds, others = time.monotonic() - begin, neighbours.share()
-            record.add_child(
-                framework=framework, seed=seed, seconds=round(seconds, 1), others=round(others, 3)
-            )
-            how = "done" if failure is None else f"failed: {failure.splitlines()[-1]}"
-            print(
-                f"{framework}, seed {seed}: {how}, {seconds:.0f} s, others used {others:.0%} of "
-                "the machine meanwhile",
-                file=sys.stderr,
-            )
-            if failure is not None:
-                broken.add(framework)
-                record.add_failure(framework, failure)
-
-
-def _run_child(task: Task, record: Record) -> str | None:
-    """Have a child do its task; return its last words if it failed."""
-    with (
-        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words,
-        tempfile.TemporaryDirectory() as compiled,
-    ):
-        child = subprocess.Popen(
-            [sys.executable, "-m", "bench.overhead.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            text=True,
-            cwd=_ROOT,
-            env={**os.environ, **_JAX, "JAX_COMPILATION_CACHE_DIR": compiled},
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
+    """Train what is missing."""
+    for framework in frameworks:
+        missing = record.missing(framework, seeds)
+        if not missing:
+            continue
+        begin, neighbours = time.monotonic(), machine.Neighbours()
+        failure = None
         try:
-            child.stdin.write(json.dumps(asdict(task)))
-            child.stdin.close()
-            for line in child.stdout:
-                record.add_turn(json.loads(line))
-            if child.wait() == 0:
-                return None
-        finally:
-            _end(child)
-            child.stdout.close()
-        words.seek(0)
-        said = words.read().strip()[-_LAST_WORDS:]
-        return said or f"ended with status {child.returncode}"
+            with Crew(framework, missing, _turns_of_modes(record.effort)) as crew:
+                for seed in missing:
+                    if noise < 1:
+                        machine.wait_until_quiet(noise)
+                    record.add_seed(_train(crew, framework, seed, record.effort))
+                    print(f"{framework}, seed {seed}: done", file=sys.stderr)
+        except ChildFailed as error:
+            failure = str(error)
+            record.add_failure(framework, failure)
+        seconds, others = time.monotonic() - begin, neighbours.share()
+        record.add_child(framework=framework, seconds=round(seconds, 1), others=round(others, 3))
+        how = "done" if failure is None else f"failed: {failure.splitlines()[-1]}"
+        print(
+            f"{framework}: {how}, {seconds:.0f} s, others used {others:.0%} of the machine "
+            "meanwhile",
+            file=sys.stderr,
+        )
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    child.terminate()
-    try:
-        child.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:  # a framework may be deaf to SIGTERM
-        child.kill()
-        child.wait()
+def _turns_of_modes(effort: Effort) -> dict[str, int]:
+    few = {EVERY_STEP.label: effort.every_step_turns}
+    return {mode.label: WARM_UP_TURNS + few.get(mode.label, effort.turns) for mode in MODES}
+
+
+def _train(crew: Crew, framework: str, seed: int, effort: Effort) -> list[dict[str, Any]]:
+    """Train with one seed in all modes by turns, and return the turns that count."""
+    crew.begin()
+    turns = []
+    for number in range(-WARM_UP_TURNS, effort.turns):
+        modes = order(number % len(MODES))
+        if number >= effort.every_step_turns:
+            modes.remove(EVERY_STEP)
+        samples = [{"place": place, **crew.take_turn(mode)} for place, mode in enumerate(modes)]
+        if number >= 0:
+            turns.append({"framework": framework, "seed": seed, "turn": number, "samples": samples})
+    version = crew.end()
+    return [{**turn, "version": version} for turn in turns]

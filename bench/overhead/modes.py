@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+TURN_STEPS = 256
+"""How many steps a mode trains before it is another one's turn."""
+
+
+class Framework(NamedTuple):
+    """A ready-made worker, and how it is set up here."""
+
+    library: str
+    """The distribution whose version is that of the framework."""
+    options: dict[str, Any]
+    """Such that a turn has one rollout and what is learned from it."""
+
 
 FRAMEWORKS = {
-    "cleanrl": "torch",
-    "sb3": "stable-baselines3",
-    "sbx": "sbx-rl",
-    "tianshou": "tianshou",
-    "torchrl": "torchrl",
-    "rllib": "ray",
-    "xuance": "xuance",
+    "cleanrl": Framework("torch", {"rollout_steps": TURN_STEPS}),
+    "sb3": Framework("stable-baselines3", {"hyperparameters": {"n_steps": TURN_STEPS}}),
+    "sbx": Framework("sbx-rl", {"hyperparameters": {"n_steps": TURN_STEPS}}),
+    "tianshou": Framework("tianshou", {"steps_per_collect": TURN_STEPS}),
+    "torchrl": Framework("torchrl", {"frames_per_batch": TURN_STEPS}),
+    "rllib": Framework("ray", {"rollout_steps": TURN_STEPS}),
+    "xuance": Framework("xuance", {"horizon_size": TURN_STEPS}),
 }
-"""The ready-made workers, and the distribution whose version is that of the framework."""
 
 FRAME_HZ = 60.0
 

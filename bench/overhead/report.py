@@ -12,6 +12,7 @@ from bench.overhead.modes import (
     IN_PROCESS,
     MODES,
     SHADOW,
+    TURN_STEPS,
     UNWATCHED,
 )
 from bench.overhead.statistics import Clock, Findings, Interval, find
@@ -72,20 +73,18 @@ def _watching(found: list[Findings]) -> str:
                     one.framework,
                     mode.label,
                     f"{seen.frames:,}",
-                    f"{seen.least:,}",
                     f"{seen.hz:.0f}",
                     f"{seen.different:.0%}",
-                    f"{seen.wait:.2f}",
+                    f"{seen.blind:.0%}",
                 )
             )
     header = (
         "framework",
         "mode",
         "frames seen",
-        "in the training with fewest",
-        "frames/s from the first on",
+        "a second of training",
         "unlike the one before",
-        "first frame after s",
+        "turns without any",
     )
     return "### What the viewer saw\n\n" + table(header, rows)
 
@@ -131,9 +130,9 @@ def _circumstances(content: dict[str, Any], found: list[Findings]) -> str:
     enough = all(one.turns >= _ENOUGH_TURNS for one in found)
     least, most = min(o.others[0] for o in found), max(o.others[1] for o in found)
     return (
-        f"CartPole-v1, {effort['steps']:,} steps per framework, mode and seed in {effort['turns']} "
-        f"turns ({seeds}); {effort['every_step_steps']:,} steps where every step is drawn, "
-        f"compared per step. “{AGAIN.label}” differs from bare in nothing: it shows what chance "
+        f"CartPole-v1, {effort['steps']:,} steps per framework, mode and seed in turns of "
+        f"{TURN_STEPS} ({seeds}); {effort['every_step_steps']:,} steps where every step is drawn. "
+        f"“{AGAIN.label}” differs from bare in nothing: it shows what chance "
         f"alone makes of a ratio. {where['cores']} cores, {where['cpu']}, Python "
         f"{where['python']}; others used {least:.0%} to {most:.0%} of the machine meanwhile."
         + ("" if enough else " **Too few turns for intervals that mean something.**")

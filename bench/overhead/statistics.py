@@ -7,44 +7,59 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bench.overhead.modes import BARE, COMPARED, MODES, Mode
+from bench.overhead.modes import BARE, COMPARED, IN_PROCESS, MODES, Mode
 from bench.overhead.watching import explained
 
 Clock = Literal["wall", "cpu"]
 _FIELDS = {"wall": "train_seconds", "cpu": "train_cpu_seconds"}
 _RESAMPLES = 10_000
+_ENDS = 0.1
+
+Ratios = npt.NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """A median, and the interval that holds the true one with 95 % confidence."""
+    """A ratio, and the interval that holds the true one with 95 % confidence."""
 
     value: float
     low: float
     high: float
 
 
-def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
-    """Return the median of all values with its interval.
+def centre(ratios: Ratios) -> Ratios:
+    """Return the geometric mean of the middle 80 % of the ratios, along the last axis.
 
-    Groups are drawn with replacement, then values within each: those of one group (a seed, trained
-    in one process) may have more in common with each other than with the rest. Always draws the
-    same numbers, so that the same samples give the same interval.
+    Geometric, because what disturbs the one side of a ratio as often as the other shall cancel out;
+    without the ends, because one burst of noise shall not decide. The median would need half as
+    many turns again for the same interval.
+    """
+    ends = int(_ENDS * ratios.shape[-1])
+    middle = np.sort(np.log(ratios), axis=-1)[..., ends : ratios.shape[-1] - ends]
+    return np.asarray(np.exp(middle.mean(axis=-1)))
+
+
+def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
+    """Return the centre of all values with its interval.
+
+    Groups are drawn with replacement, then values within each: those of one group (a seed) may have
+    more in common with each other than with the rest. Always draws the same numbers, so that the
+    same samples give the same interval.
     """
     if not groups or not all(groups):
-        raise ValueError("no values to take the median of")
+        raise ValueError("no values to take the centre of")
     random = np.random.default_rng(0)
     values = np.array([value for group in groups for value in group])
     sizes = np.array([len(group) for group in groups])
     begins = np.cumsum(sizes) - sizes
-    # Groups may differ in size after an interrupted run: each draw then takes as many as the
-    # largest has.
+    # Groups may differ in size: each draw then takes as many as the largest has.
     drawn = random.integers(len(groups), size=(_RESAMPLES, len(groups), 1))
     within = random.random((_RESAMPLES, len(groups), int(sizes.max())))
     picked = begins[drawn] + (within * sizes[drawn]).astype(int)
-    medians = np.median(values[picked].reshape(_RESAMPLES, -1), axis=1)
-    low, high = np.percentile(medians, (2.5, 97.5))
-    return Interval(float(np.median(values)), float(low), float(high))
+    centres = centre(values[picked].reshape(_RESAMPLES, -1))
+    low, high = np.percentile(centres, (2.5, 97.5))
+    return Interval(float(centre(values)), float(low), float(high))
 
 
 class Watching(NamedTuple):
@@ -52,13 +67,11 @@ class Watching(NamedTuple):
 
     frames: int
     hz: float
-    """Frames per second of training, from the first one on."""
+    """Frames per second of training."""
     different: float
     """The share of frames that did not look like the one before."""
-    wait: float
-    """Median seconds from a training's first step to the first frame."""
-    least: int
-    """Frames seen in the training of which fewest were seen."""
+    blind: float
+    """The share of turns of which no frame was seen."""
 
 
 class Findings(NamedTuple):
@@ -72,7 +85,7 @@ class Findings(NamedTuple):
     """Median seconds per step."""
     ratios: dict[tuple[Mode, Clock], Interval]
     picture: float
-    """Median CPU seconds of one picture drawn by the training process."""
+    """Seconds that one picture took where the training process draws."""
     explained: Interval
     """The ratio that 60 of these per second explain."""
     watching: dict[Mode, Watching]
@@ -80,10 +93,19 @@ class Findings(NamedTuple):
     """The least and the greatest share of the machine that others used meanwhile."""
 
 
-def per_step(turn: dict[str, Any], mode: Mode, clock: Clock) -> float:
-    """Return the seconds that a step of one training took."""
-    sample = next(sample for sample in turn["samples"] if sample["mode"] == mode.label)
+def sample_of(turn: dict[str, Any], mode: Mode) -> dict[str, Any] | None:
+    """Return what a turn has of a mode; not all turns have all of them."""
+    return next((sample for sample in turn["samples"] if sample["mode"] == mode.label), None)
+
+
+def per_step(sample: dict[str, Any], clock: Clock) -> float:
+    """Return the seconds that a step took."""
     return float(sample[_FIELDS[clock]] / sample["steps"])
+
+
+def _ratios(turns: list[dict[str, Any]], mode: Mode, clock: Clock) -> list[float]:
+    pairs = ((sample_of(turn, mode), sample_of(turn, BARE)) for turn in turns)
+    return [per_step(one, clock) / per_step(bare, clock) for one, bare in pairs if one and bare]
 
 
 def _by_seed(turns: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -94,29 +116,29 @@ def _by_seed(turns: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _ratio(seeds: list[list[dict[str, Any]]], mode: Mode, clock: Clock) -> Interval:
-    return bootstrap(
-        [
-            [per_step(turn, mode, clock) / per_step(turn, BARE, clock) for turn in turns]
-            for turns in seeds
-        ]
-    )
+    return bootstrap([_ratios(turns, mode, clock) for turns in seeds])
+
+
+def _bare(turns: list[dict[str, Any]], clock: Clock) -> float:
+    samples = (sample_of(turn, BARE) for turn in turns)
+    return float(np.median([per_step(sample, clock) for sample in samples if sample]))
+
+
+def _price(turns: list[dict[str, Any]]) -> float:
+    samples = [sample for turn in turns if (sample := sample_of(turn, IN_PROCESS))]
+    pictures = sum(sample["pictures"] for sample in samples)
+    return float(sum(sample["picture_seconds"] for sample in samples) / max(1, pictures))
 
 
 def _watching(turns: list[dict[str, Any]], mode: Mode) -> Watching:
-    samples = [s for turn in turns for s in turn["samples"] if s["mode"] == mode.label]
+    samples = [sample for turn in turns if (sample := sample_of(turn, mode))]
     seen = [sample["seen"] for sample in samples]
     frames = sum(s["frames"] for s in seen)
-    shown = sum(
-        max(0.0, sample["train_seconds"] - sample["seen"]["wait"])
-        for sample in samples
-        if sample["seen"]["frames"]
-    )
     return Watching(
         frames,
-        frames / shown if shown > 0 else 0.0,
+        frames / sum(sample["train_seconds"] for sample in samples),
         sum(s["different"] for s in seen) / max(1, frames),
-        float(np.median([s["wait"] for s in seen if s["frames"]] or [0.0])),
-        min(s["frames"] for s in seen),
+        sum(s["frames"] == 0 for s in seen) / len(seen),
     )
 
 
@@ -134,10 +156,10 @@ def find(content: dict[str, Any]) -> list[Findings]:
                 turns[0]["version"],
                 len(seeds),
                 len(turns),
-                {c: float(np.median([per_step(t, BARE, c) for t in turns])) for c in clocks},
+                {c: _bare(turns, c) for c in clocks},
                 {(mode, c): _ratio(seeds, mode, c) for mode in COMPARED for c in clocks},
-                float(np.median([turn["picture_seconds"] for turn in turns])),
-                bootstrap([[explained(t["picture_seconds"]) for t in turns] for turns in seeds]),
+                _price(turns),
+                bootstrap([[explained(_price(turns))] for turns in seeds]),
                 {mode: _watching(turns, mode) for mode in MODES if mode.watched},
                 (min(others, default=0.0), max(others, default=0.0)),
             )

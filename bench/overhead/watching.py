@@ -4,99 +4,104 @@ from __future__ import annotations
 
 import time
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import lanekit
 from bench import machine
 from bench.overhead.modes import FRAME_HZ
+from lanekit.integrations.showing.publisher import Publisher
 
-_SAMPLES = 40
 _GRAIN = 8
 
 
 class Seen(NamedTuple):
-    """What a viewer saw of a run."""
+    """What a viewer saw of a run since it was last asked."""
 
     frames: int = 0
     different: int = 0
     """Frames that did not look like the one before."""
-    wait: float = 0.0
-    """Seconds from the run's first step to the first frame."""
-    seconds: float = 0.0
-    """How long it looked, from the run's first step on."""
 
 
-def view(conn: Connection, anywhere: bool = False) -> None:
-    """Watch the run that a message names until the next message, and answer what was seen.
+def view(conn: Connection, run_ids: list[str]) -> None:
+    """Watch these runs at display rate; answer, to the name of one, what was seen of it.
 
-    A role of :class:`bench.companion.Companion`; `anywhere` is for runs that are not pinned to a
-    core either.
+    A role of :class:`bench.companion.Companion`, but not pinned to a core, as nothing is here.
     """
-    if anywhere:
-        machine.unpin()
-    while (run_id := conn.recv()) != "end":
-        reader = _attach(conn, run_id)
-        if reader is None:
-            seen = Seen()
-        else:
-            with reader:
-                seen = _watch(conn, reader)
-        conn.recv()
-        conn.send(seen)
-
-
-def _attach(conn: Connection, run_id: str) -> lanekit.FastLaneReader | None:
-    """Wait for the run, which may take its time to begin; None if it ends before."""
-    while not conn.poll():
-        try:
-            return lanekit.FastLaneReader.attach(run_id, timeout=0.2)
-        except (lanekit.SegmentNotFound, lanekit.SegmentNotReady):
+    machine.unpin()
+    watchers = {run_id: _Watcher(run_id) for run_id in run_ids}
+    due = time.monotonic()
+    while True:
+        if conn.poll(max(0.0, due - time.monotonic())):
+            message = conn.recv()
+            if message == "end":
+                return
+            conn.send(watchers[message].report())
             continue
-    return None
-
-
-def _watch(conn: Connection, reader: lanekit.FastLaneReader) -> Seen:
-    begin = due = time.monotonic()
-    picture, before = np.zeros(reader.config.shape, np.uint8), b""
-    frames = different = 0
-    wait = 0.0
-    while not conn.poll(max(0.0, due - time.monotonic())):
         due = max(due + 1 / FRAME_HZ, time.monotonic())
+        for watcher in watchers.values():
+            watcher.look()
+
+
+class _Watcher:
+    """Looks at one run, which may begin and end several times."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._reader: lanekit.FastLaneReader | None = None
+        self._picture = np.zeros(0, np.uint8)
+        self._before = b""
+        self._seen = Seen()
+
+    def look(self) -> None:
+        """Take the newest frame if there is a new one."""
         try:
-            if not reader.read_into(picture, fresh=True):
-                continue
-        except lanekit.GeometryChanged:
-            picture = np.zeros(reader.config.shape, np.uint8)
-            continue
-        if frames == 0:
-            wait = time.monotonic() - begin
-        looks = picture[::_GRAIN, ::_GRAIN].tobytes()
-        frames += 1
-        different += looks != before
-        before = looks
-    return Seen(frames, different, wait, time.monotonic() - begin)
+            if self._reader is None:
+                self._reader = lanekit.FastLaneReader.attach(self._run_id)
+                self._picture = np.zeros(self._reader.config.shape, np.uint8)
+            if not self._reader.read_into(self._picture, fresh=True):
+                return
+        except lanekit.GeometryChanged as changed:
+            self._picture = np.zeros(changed.config.shape, np.uint8)
+            return
+        except (lanekit.SegmentNotFound, lanekit.SegmentNotReady):
+            return
+        looks = self._picture[::_GRAIN, ::_GRAIN].tobytes()
+        frames, different = self._seen
+        self._seen = Seen(frames + 1, different + (looks != self._before))
+        self._before = looks
+
+    def report(self) -> Seen:
+        """Return what was seen since the last report."""
+        seen, self._seen = self._seen, Seen()
+        return seen
 
 
-def price_of_a_picture(env: Any) -> float:
-    """Return the CPU seconds that showing one step takes the training process.
+class PictureClock:
+    """Times what the training process does to be seen, where it does it."""
 
-    `env` is wrapped and watched. Between two pictures the bare environment steps for as long as
-    between two pictures of a training, so that the drawing finds its caches as cold as there.
-    """
-    samples = []
-    for _ in range(_SAMPLES):
-        env.reset()
-        end = time.perf_counter() + 1 / FRAME_HZ
-        while time.perf_counter() < end:
-            if any(env.env.step(env.action_space.sample())[2:4]):
-                env.env.reset()
-        env.publisher._due_ns = 0  # now, though it may not be time to
-        begin = time.thread_time_ns()
-        env.publisher.look()
-        samples.append(time.thread_time_ns() - begin)
-    return float(np.median(samples)) / 1e9
+    def __init__(self) -> None:
+        self._pictures = 0
+        self._seconds = 0.0
+
+    def govern(self, publisher: type[Publisher]) -> None:
+        """Have all looks of these publishers timed."""
+        look = publisher.look
+
+        def timed(this: Publisher) -> None:
+            begin = time.perf_counter()
+            look(this)
+            self._seconds += time.perf_counter() - begin
+            self._pictures += 1
+
+        publisher.look = timed  # type: ignore[method-assign]
+
+    def report(self) -> dict[str, float]:
+        """Return how many pictures there were since the last report, and what they took."""
+        found = {"pictures": self._pictures, "picture_seconds": self._seconds}
+        self._pictures, self._seconds = 0, 0.0
+        return found
 
 
 def explained(picture: float) -> float:

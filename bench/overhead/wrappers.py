@@ -23,8 +23,11 @@ import numpy as np
 
 from bench import machine
 from bench.companion import Companion
-from bench.overhead.watching import explained, price_of_a_picture, view
+from bench.overhead.modes import FRAME_HZ
+from bench.overhead.watching import explained, view
 from lanekit.integrations import FastLaneTelemetryWrapper
+
+_PICTURES = 40
 
 
 class Passing(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -73,12 +76,31 @@ def run_steps(env: Any, seconds: float) -> tuple[float, float]:
     return (time.perf_counter() - wall) / steps, (time.process_time() - cpu) / steps
 
 
+def price_of_a_picture(env: Any) -> float:
+    """Return the CPU seconds that showing one step takes the training process.
+
+    `env` is wrapped and watched. Between two pictures the bare environment steps for as long as
+    between two pictures of a training, so that the drawing finds its caches as cold as there.
+    """
+    samples = []
+    for _ in range(_PICTURES):
+        env.reset()
+        end = time.perf_counter() + 1 / FRAME_HZ
+        while time.perf_counter() < end:
+            if any(env.env.step(env.action_space.sample())[2:4]):
+                env.env.reset()
+        env.publisher._due_ns = 0  # now, though it may not be time to
+        begin = time.thread_time_ns()
+        env.publisher.look()
+        samples.append(time.thread_time_ns() - begin)
+    return float(np.median(samples)) / 1e9
+
+
 def measure(way: Way, viewer: Companion, seconds: float) -> Speed:
     if way.run_id is None:
         return Speed(*run_steps(way.env, seconds))
     way.env.reset(seed=1)
     way.env.step(way.env.action_space.sample())
-    viewer.tell(way.run_id)
     # Not part of the price: starting what draws, and the viewer's way to the newest ring.
     begin = time.monotonic()
     while time.monotonic() < begin + 0.3 or (
@@ -89,11 +111,11 @@ def measure(way: Way, viewer: Companion, seconds: float) -> Speed:
         run_steps(way.env, 0.02)
         if way.env.publisher.helper_pid is not None:
             os.sched_setaffinity(way.env.publisher.helper_pid, {machine.cores()[-1]})
+    viewer.ask(way.run_id)
+    begin = time.monotonic()
     taken = run_steps(way.env, seconds)
-    picture = price_of_a_picture(way.env)
-    viewer.tell("enough")
-    seen = viewer.answer()
-    return Speed(*taken, picture, seen.frames / seen.seconds)
+    seen_hz = viewer.ask(way.run_id).frames / (time.monotonic() - begin)
+    return Speed(*taken, price_of_a_picture(way.env), seen_hz)
 
 
 def ways(env_id: str) -> dict[str, Way]:
@@ -130,7 +152,8 @@ def main() -> None:
     neighbours = machine.Neighbours()
     machine.pin(machine.WRITER_CORE)
     try:
-        with Companion(machine.READER_CORE, view) as viewer:
+        watched = [way.run_id for way in all_ways.values() if way.run_id is not None]
+        with Companion(machine.READER_CORE, view, watched) as viewer:
             for number in range(arguments.rounds):
                 names = list(all_ways)
                 for name in names if number % 2 == 0 else reversed(names):

@@ -79,7 +79,7 @@ def check_slot_shown(run_id: str, step: Callable[[], object]) -> None:
                 seen[note.step] = int(frame.array[0, 0, 0])
             return len(seen) >= 3
 
-        until(enough, PATIENCE)
+        until(enough, "frames", PATIENCE)
 
 
 def check_goes_on_without_pictures(step: Callable[[], object]) -> None:

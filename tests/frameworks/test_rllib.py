@@ -80,7 +80,7 @@ def test_sigterm_ends_it_and_all_of_ray(tmp_path: Path) -> None:
     assert watched.summary["status"] == "stopped"
     check_returns(watched)
     check_lanes_are_gone(watched.run.run_id)
-    until(lambda: not any(process.is_running() for process in family), 30.0)
+    until(lambda: not any(process.is_running() for process in family), "their ends")
 
 
 def worker_of(run_id: str) -> psutil.Process:

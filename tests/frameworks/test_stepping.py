@@ -53,7 +53,10 @@ def serve() -> Iterator[Serve]:
     for process, name in started:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == -signal.SIGTERM, "as a process that handles no signals"
-        until(lambda name=name: not segment_path(segment_name("step", name)).exists(), 30.0)
+        until(
+            lambda name=name: not segment_path(segment_name("step", name)).exists(),
+            "its lane to go",
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -132,22 +132,24 @@ class Training:
 
     def until_seen(self, pictures: int) -> None:
         """Wait until the viewer has seen so many pictures."""
-        until(lambda: self._viewer.seen >= pictures or self.run().state.is_over, PATIENCE)
+        until(
+            lambda: self._viewer.seen >= pictures or self.run().state.is_over, "pictures", PATIENCE
+        )
         assert self._viewer.seen >= pictures, f"{self._viewer.seen} pictures, then: {self.run()}"
 
     def until_state(self, state: str) -> None:
         """Wait until the run is in a state."""
-        until(lambda: self.run().state == state or self.run().state.is_over, PATIENCE)
+        until(lambda: self.run().state == state or self.run().state.is_over, state, PATIENCE)
         assert self.run().state == state, self.run()
 
     def until_steps(self, steps: int) -> None:
         """Wait until so many steps are in the store."""
-        until(lambda: self.run().steps >= steps or self.run().state.is_over, PATIENCE)
+        until(lambda: self.run().steps >= steps or self.run().state.is_over, "steps", PATIENCE)
         assert self.run().steps >= steps, self.run()
 
     def end(self) -> Watched:
         """Wait for the run's end, and return all that is known of it."""
-        until(lambda: self.run().state.is_over, PATIENCE)
+        until(lambda: self.run().state.is_over, "the end of the run", PATIENCE)
         seen = self._viewer.end()
         with RunStore.open(self.daemon.store) as store:
             events = store.events(self.run_id)
@@ -317,4 +319,4 @@ def _stands_still(training: Training) -> bool:
 
 def check_lanes_are_gone(run_id: str) -> None:
     """No segment of a run is left; the process that draws may take a moment to end."""
-    until(lambda: not lanes_of(run_id), 30.0)
+    until(lambda: not lanes_of(run_id), "its lanes to go")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import numpy as np
+
 from lanekit import errors
 from lanekit.fast import FastLaneConfig, FastLaneFrame, FastLaneMetrics, FastLaneWriter
 from lanekit.integrations.showing.frame_note import NOTE_SIZE, FrameNote
@@ -19,7 +21,7 @@ _FEWEST_SLOTS = 2
 _STATE_MAGIC = b"LKST"
 _STATE_HEAD = struct.Struct("<4sIIQQ")
 _SMALLEST_STATE = 256
-_NOTHING = b"\0"
+_NOTHING = np.zeros((1, 1, 1), np.uint8)
 
 
 class PictureLane:

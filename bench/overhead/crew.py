@@ -1,0 +1,148 @@
+"""The processes of an experiment: one that trains in each mode, and the viewer of those watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bench import machine
+from bench.companion import Companion
+from bench.overhead.child import Task
+from bench.overhead.modes import MODES, Mode
+from bench.overhead.watching import Seen, view
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LAST_WORDS = 2_000
+# One thread, as the others have. What is compiled for one mode serves the next, too.
+_JAX = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+_PATIENCE = 30.0
+
+
+class ChildFailed(Exception):
+    """A process that trains has ended before its time; its last words."""
+
+
+class _Child:
+    """One process that trains."""
+
+    def __init__(self, task: Task, compiled: str) -> None:
+        self._words = tempfile.TemporaryFile(  # noqa: SIM115  closed in end()
+            "w+", encoding="utf-8", errors="replace"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.overhead.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            text=True,
+            cwd=_ROOT,
+            env={**os.environ, **_JAX, "JAX_COMPILATION_CACHE_DIR": compiled},
+        )
+        self._say(json.dumps(asdict(task)))
+
+    def go_on(self) -> None:
+        self._say("go on")
+
+    def hear(self, what: str) -> dict[str, Any]:
+        """Wait for the next message, which must be of this kind."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise ChildFailed(self._last_words())
+        message: dict[str, Any] = json.loads(line)
+        if message.pop("what") != what:
+            raise ChildFailed(f"said {line.strip()} where {what!r} was expected")
+        return message
+
+    def end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:  # a framework may be deaf to SIGTERM
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._words):
+            assert pipe is not None
+            pipe.close()
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            print(line, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise ChildFailed(self._last_words()) from None
+
+    def _last_words(self) -> str:
+        status = self._process.wait()
+        self._words.seek(0)
+        return self._words.read().strip()[-_LAST_WORDS:] or f"ended with status {status}"
+
+
+class Crew:
+    """A process for each mode, of which one trains at a time, and a viewer.
+
+    `turns` says how many of them each mode's training has.
+    """
+
+    def __init__(self, framework: str, seeds: list[int], turns: dict[str, int]) -> None:
+        self._runs = {mode: f"overhead-{os.getpid()}-{MODES.index(mode)}" for mode in MODES}
+        self._tasks = {
+            mode: Task(framework, mode.label, self._runs[mode], seeds, turns[mode.label])
+            for mode in MODES
+        }
+        self._children: dict[Mode, _Child] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            compiled = stack.enter_context(tempfile.TemporaryDirectory())
+            for mode, task in self._tasks.items():
+                child = self._children[mode] = _Child(task, compiled)
+                stack.callback(child.end)
+            watched = [self._runs[mode] for mode in MODES if mode.watched]
+            self._viewer = stack.enter_context(Companion(machine.READER_CORE, view, watched))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def begin(self) -> None:
+        """Wait until all trainings are about to take their first step."""
+        for child in self._children.values():
+            child.hear("begun")
+
+    def take_turn(self, mode: Mode) -> dict[str, Any]:
+        """Let one training go on for a turn, and return what it took and what was seen of it."""
+        child = self._children[mode]
+        child.go_on()
+        sample = {"mode": mode.label, **child.hear("turn")}
+        if mode.watched:
+            sample["seen"] = Seen(*self._viewer.ask(self._runs[mode]))._asdict()
+        return sample
+
+    def end(self) -> str:
+        """Let all trainings come to their ends; return the framework's version."""
+        version = ""
+        for child in self._children.values():
+            child.go_on()
+            version = child.hear("ended")["version"]
+        return version
