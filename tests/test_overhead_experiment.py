@@ -21,6 +21,7 @@ from bench.overhead.modes import EVERY_STEP, IN_PROCESS, MODES, TURN_STEPS, orde
 from bench.overhead.pacing import Pace, Took
 from bench.overhead.statistics import bootstrap, centre, find
 from bench.overhead.watching import PictureClock
+
 from lanekit.integrations.showing.publisher import Publisher
 
 pytestmark = pytest.mark.once

@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
+from bench.overhead.modes import TURN_STEPS
 from watching import PATIENCE
 
-from bench.overhead.modes import TURN_STEPS
 from patience import until
 from run_lanes import lanes_of
 
