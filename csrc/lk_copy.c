@@ -193,7 +193,7 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 }
 
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size) {
-    size_t moved = fetch_blocks(private_bytes, (const void *)shared, size);
+    size_t moved = move_blocks(private_bytes, (const void *)shared, size);
     words_from_shared((uint8_t *)private_bytes + moved, shared + moved / 8, size - moved);
 }
 

@@ -24,7 +24,13 @@ from lanekit.segments import segment_path
 
 ENVS = 37
 rust = pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler here")
-ENGINES = ["engine", "engine_cpp", "engine_cs", pytest.param("engine_rs", marks=rust)]
+csharp = pytest.mark.skipif(shutil.which("mcs") is None, reason="no C# compiler here")
+ENGINES = [
+    "engine",
+    "engine_cpp",
+    pytest.param("engine_rs", marks=rust),
+    pytest.param("engine_cs", marks=csharp),
+]
 Floats = npt.NDArray[np.float32]
 
 pytestmark = pytest.mark.once
@@ -55,7 +61,8 @@ def examples(root: Path, prefix: Path, tmp_path_factory: pytest.TempPathFactory)
     if shutil.which("rustc") is not None:
         link = ("-L", prefix / "lib", "-l", "static=lanekit", "-D", "warnings")
         run("rustc", "-O", root / "examples/engine.rs", *link, "-o", build / "engine_rs")
-    build_csharp(root, build)
+    if shutil.which("mcs") is not None:
+        build_csharp(root, build)
     return build
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from bench.overhead import driver, pacing, report
-from bench.overhead.modes import EVERY_STEP, IN_PROCESS, MODES, TURN_STEPS, order
+from bench.overhead.modes import EVERY_STEP, IN_PROCESS, MODES, TURN_STEPS, Mode, order
 from bench.overhead.pacing import Pace, Took
 from bench.overhead.statistics import bootstrap, centre, find
 from bench.overhead.watching import PictureClock
@@ -107,7 +108,8 @@ def test_the_interval_holds_the_true_ratio_about_as_often_as_it_says() -> None:
         seeds = [list(1.0 + 0.02 * random.standard_normal(6)) for _ in range(8)]
         found = bootstrap(seeds)
         held += found.low <= 1.0 <= found.high
-    assert 51 <= held <= 60
+        assert found.high - found.low < 0.03, "wide enough for anything"
+    assert held >= 51
 
 
 def test_what_the_values_of_a_seed_have_in_common_widens_the_interval() -> None:
@@ -128,13 +130,16 @@ def test_no_values_are_refused() -> None:
             bootstrap(nothing)
 
 
-def test_in_six_turns_every_mode_has_every_place_and_follows_every_other_once() -> None:
-    turns = [order(number) for number in range(6)]
-    places = Counter((place, mode) for turn in turns for place, mode in enumerate(turn))
-    follows = Counter(pair for turn in turns for pair in pairwise(turn))
-    assert len(places) == len(MODES) ** 2
-    assert len(follows) == len(MODES) * (len(MODES) - 1)
-    assert set(places.values()) == set(follows.values()) == {1}
+@pytest.mark.parametrize(("modes", "turns", "times"), [(MODES, 6, 1), (MODES[:5], 10, 2)])
+def test_every_mode_has_every_place_and_follows_every_other_equally_often(
+    modes: Sequence[Mode], turns: int, times: int
+) -> None:
+    rows = [order(number, modes) for number in range(turns)]
+    places = Counter((place, mode) for row in rows for place, mode in enumerate(row))
+    follows = Counter(pair for row in rows for pair in pairwise(row))
+    assert len(places) == len(modes) ** 2
+    assert len(follows) == len(modes) * (len(modes) - 1)
+    assert set(places.values()) == set(follows.values()) == {times}
 
 
 def test_ratios_are_taken_within_a_turn(record: driver.Record) -> None:
@@ -161,6 +166,7 @@ def test_frames_are_counted_per_second_of_training(record: driver.Record) -> Non
             assert seen.hz == pytest.approx(frames / sum(s["train_seconds"] for s in samples))
             assert (seen.frames, seen.different) == (frames, 0.8)
             assert seen.blind == pytest.approx(2 / len(samples))
+            assert (seen.drawing is not None) == (mode is IN_PROCESS)
 
 
 # --- taking turns ---------------------------------------------------------------------------------
@@ -297,7 +303,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 1
-    assert "was not written by python -m bench.overhead" in done.stderr
+    assert "was not written by this version of python -m bench.overhead" in done.stderr
 
 
 # --- an interrupted run goes on -------------------------------------------------------------------

@@ -49,6 +49,8 @@ set(CMAKE_SYSTEM_PROCESSOR $machine)
 set(CMAKE_C_COMPILER $work/$machine-cc)
 set(CMAKE_AR $work/$machine-ar)
 set(CMAKE_RANLIB $work/$machine-ranlib)
+set(CMAKE_C_COMPILER_AR $work/$machine-ar) # for link-time optimisation
+set(CMAKE_C_COMPILER_RANLIB $work/$machine-ranlib)
 TOOLCHAIN
 }
 

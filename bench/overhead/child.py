@@ -64,8 +64,8 @@ class Trainee:
         """Train with each seed."""
         from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-        framework = FRAMEWORKS[self._task.framework]
         worker = importlib.import_module(f"lanekit.integrations.workers.{self._task.framework}")
+        framework = FRAMEWORKS[self._task.framework]
         self._pace.govern(CartPoleEnv)
         if self._mode is IN_PROCESS:
             self._clock.govern(Publisher)

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
+from select import select
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ _JAX = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
 _PATIENCE = 30.0
+_LONGEST_SILENCE = 900.0
 
 
 class ChildFailed(Exception):
@@ -51,7 +53,10 @@ class _Child:
             cwd=_ROOT,
             env={**os.environ, **_JAX, "JAX_COMPILATION_CACHE_DIR": compiled},
         )
-        self._say(json.dumps(asdict(task)))
+        self._task = task
+
+    def start(self) -> None:
+        self._say(json.dumps(asdict(self._task)))
 
     def go_on(self) -> None:
         self._say("go on")
@@ -59,6 +64,8 @@ class _Child:
     def hear(self, what: str) -> dict[str, Any]:
         """Wait for the next message, which must be of this kind."""
         assert self._process.stdout is not None
+        if not select([self._process.stdout], [], [], _LONGEST_SILENCE)[0]:
+            raise ChildFailed(f"said nothing for {_LONGEST_SILENCE:.0f} s, nor {what!r}")
         line = self._process.stdout.readline()
         if not line:
             raise ChildFailed(self._last_words())
@@ -67,8 +74,11 @@ class _Child:
             raise ChildFailed(f"said {line.strip()} where {what!r} was expected")
         return message
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         self._process.terminate()
+
+    def wait(self) -> None:
+        """Wait for its end, but not for long, and let go of all that was shared with it."""
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:  # a framework may be deaf to SIGTERM
@@ -76,7 +86,8 @@ class _Child:
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._words):
             assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # what it did not live to hear
+                pipe.close()
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -86,7 +97,8 @@ class _Child:
             raise ChildFailed(self._last_words()) from None
 
     def _last_words(self) -> str:
-        status = self._process.wait()
+        self.terminate()  # it may hang on its way out
+        status = self._process.wait(_PATIENCE)
         self._words.seek(0)
         return self._words.read().strip()[-_LAST_WORDS:] or f"ended with status {status}"
 
@@ -109,11 +121,13 @@ class Crew:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             compiled = stack.enter_context(tempfile.TemporaryDirectory())
+            stack.callback(self._end_children)
             for mode, task in self._tasks.items():
-                child = self._children[mode] = _Child(task, compiled)
-                stack.callback(child.end)
+                self._children[mode] = _Child(task, compiled)
+            for child in self._children.values():
+                child.start()
             watched = [self._runs[mode] for mode in MODES if mode.watched]
-            self._viewer = stack.enter_context(Companion(machine.READER_CORE, view, watched))
+            self._viewer = stack.enter_context(Companion(machine.READER_CORE, view, watched, True))
             self._stack = stack.pop_all()
         return self
 
@@ -124,6 +138,12 @@ class Crew:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def _end_children(self) -> None:
+        for child in self._children.values():
+            child.terminate()
+        for child in self._children.values():
+            child.wait()
 
     def begin(self) -> None:
         """Wait until all trainings are about to take their first step."""

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,9 @@ class Record:
 def load(path: Path) -> dict[str, Any]:
     """Return what a file of samples contains."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or not {"effort", "turns"} <= content.keys():
-        raise ValueError(f"{path} was not written by python -m bench.overhead")
+    efforts = {field.name for field in fields(Effort)}
+    if not isinstance(content, dict) or content.get("effort", {}).keys() != efforts:
+        raise ValueError(f"{path} was not written by this version of python -m bench.overhead")
     return content
 
 
@@ -108,23 +109,29 @@ def run(record: Record, frameworks: Iterable[str], seeds: int, noise: float) -> 
     """Train what is missing."""
     for framework in frameworks:
         missing = record.missing(framework, seeds)
-        if not missing:
-            continue
-        begin, neighbours = time.monotonic(), machine.Neighbours()
-        failure = None
-        try:
-            with Crew(framework, missing, _turns_of_modes(record.effort)) as crew:
-                for seed in missing:
-                    if noise < 1:
-                        machine.wait_until_quiet(noise)
-                    record.add_seed(_train(crew, framework, seed, record.effort))
-                    print(f"{framework}, seed {seed}: done", file=sys.stderr)
-        except ChildFailed as error:
-            failure = str(error)
-            record.add_failure(framework, failure)
+        if missing:
+            _run(record, framework, missing, noise)
+
+
+def _run(record: Record, framework: str, seeds: list[int], noise: float) -> None:
+    """Train with one framework. How noisy it was is kept also if this is interrupted."""
+    begin, neighbours = time.monotonic(), machine.Neighbours()
+    how = "interrupted"
+    try:
+        with Crew(framework, seeds, _turns_of_modes(record.effort)) as crew:
+            for seed in seeds:
+                crew.begin()
+                if noise < 1:
+                    machine.wait_until_quiet(noise)
+                record.add_seed(_train(crew, framework, seed, record.effort))
+                print(f"{framework}, seed {seed}: done", file=sys.stderr)
+        how = "done"
+    except ChildFailed as error:
+        how = f"failed: {str(error).splitlines()[-1]}"
+        record.add_failure(framework, str(error))
+    finally:
         seconds, others = time.monotonic() - begin, neighbours.share()
         record.add_child(framework=framework, seconds=round(seconds, 1), others=round(others, 3))
-        how = "done" if failure is None else f"failed: {failure.splitlines()[-1]}"
         print(
             f"{framework}: {how}, {seconds:.0f} s, others used {others:.0%} of the machine "
             "meanwhile",
@@ -139,12 +146,10 @@ def _turns_of_modes(effort: Effort) -> dict[str, int]:
 
 def _train(crew: Crew, framework: str, seed: int, effort: Effort) -> list[dict[str, Any]]:
     """Train with one seed in all modes by turns, and return the turns that count."""
-    crew.begin()
     turns = []
+    few = [mode for mode in MODES if mode is not EVERY_STEP]
     for number in range(-WARM_UP_TURNS, effort.turns):
-        modes = order(number % len(MODES))
-        if number >= effort.every_step_turns:
-            modes.remove(EVERY_STEP)
+        modes = order(number, MODES if number < effort.every_step_turns else few)
         samples = [{"place": place, **crew.take_turn(mode)} for place, mode in enumerate(modes)]
         if number >= 0:
             turns.append({"framework": framework, "seed": seed, "turn": number, "samples": samples})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,12 +56,14 @@ BARE, AGAIN, UNWATCHED, SHADOW, IN_PROCESS, EVERY_STEP = MODES = (
 COMPARED = MODES[1:]
 
 
-def order(turn: int) -> list[Mode]:
+def order(turn: int, modes: Sequence[Mode] = MODES) -> list[Mode]:
     """Return the order of the modes in one turn.
 
-    In as many turns as there are modes each of them has each place once, and follows each other
-    one once: neither the place nor what went before favours any.
+    In as many turns as there are modes (twice as many, if their number is odd) each of them has
+    each place equally often, and follows each other one equally often within a turn: neither the
+    place nor what went before favours any.
     """
-    count = len(MODES)
+    count = len(modes)
     zigzag = [(i + 1) // 2 if i % 2 else (count - i // 2) % count for i in range(count)]
-    return [MODES[(place + turn) % count] for place in zigzag]
+    row = [modes[(place + turn) % count] for place in zigzag]
+    return row[::-1] if count % 2 and turn // count % 2 else row

@@ -46,16 +46,17 @@ def _ratios(found: list[Findings], clock: Clock) -> str:
         "framework",
         "bare, µs per step",
         *(mode.label for mode in COMPARED),
-        f"{FRAME_HZ:.0f} pictures a second explain",
+        *((f"{FRAME_HZ:.0f} pictures a second explain",) if clock == "wall" else ()),
     )
     rows = []
     for one in found:
+        price = f"{number(one.explained.value)} ({one.picture * 1e3:.2f} ms each)"
         rows.append(
             (
                 f"{one.framework} ({one.version})",
                 f"{one.bare[clock] * 1e6:.0f}",
                 *(_interval(one.ratios[mode, clock]) for mode in COMPARED),
-                f"{number(one.explained.value)} ({one.picture * 1e3:.2f} ms each)",
+                *((price,) if clock == "wall" else ()),
             )
         )
     title = {"wall": "Time of the wall", "cpu": "CPU time of the training process"}[clock]
@@ -76,6 +77,7 @@ def _watching(found: list[Findings]) -> str:
                     f"{seen.hz:.0f}",
                     f"{seen.different:.0%}",
                     f"{seen.blind:.0%}",
+                    "" if seen.drawing is None else f"{seen.drawing:.1%}",
                 )
             )
     header = (
@@ -85,6 +87,7 @@ def _watching(found: list[Findings]) -> str:
         "a second of training",
         "unlike the one before",
         "turns without any",
+        "of its time the training process drew",
     )
     return "### What the viewer saw\n\n" + table(header, rows)
 

@@ -15,6 +15,7 @@ from bench.overhead.watching import explained
 Clock = Literal["wall", "cpu"]
 _FIELDS = {"wall": "train_seconds", "cpu": "train_cpu_seconds"}
 _RESAMPLES = 10_000
+_AT_ONCE = 250  # more take a gigabyte when there are many turns
 _ENDS = 0.1
 
 Ratios = npt.NDArray[np.float64]
@@ -53,11 +54,13 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
     values = np.array([value for group in groups for value in group])
     sizes = np.array([len(group) for group in groups])
     begins = np.cumsum(sizes) - sizes
-    # Groups may differ in size: each draw then takes as many as the largest has.
-    drawn = random.integers(len(groups), size=(_RESAMPLES, len(groups), 1))
-    within = random.random((_RESAMPLES, len(groups), int(sizes.max())))
-    picked = begins[drawn] + (within * sizes[drawn]).astype(int)
-    centres = centre(values[picked].reshape(_RESAMPLES, -1))
+    centres = []
+    for _ in range(_RESAMPLES // _AT_ONCE):
+        # Groups may differ in size: each draw then takes as many as the largest has.
+        drawn = random.integers(len(groups), size=(_AT_ONCE, len(groups), 1))
+        within = random.random((_AT_ONCE, len(groups), int(sizes.max())))
+        picked = begins[drawn] + (within * sizes[drawn]).astype(int)
+        centres.append(centre(values[picked].reshape(_AT_ONCE, -1)))
     low, high = np.percentile(centres, (2.5, 97.5))
     return Interval(float(centre(values)), float(low), float(high))
 
@@ -72,6 +75,8 @@ class Watching(NamedTuple):
     """The share of frames that did not look like the one before."""
     blind: float
     """The share of turns of which no frame was seen."""
+    drawing: float | None
+    """Which share of its time the training process drew; None if it was not timed."""
 
 
 class Findings(NamedTuple):
@@ -134,11 +139,14 @@ def _watching(turns: list[dict[str, Any]], mode: Mode) -> Watching:
     samples = [sample for turn in turns if (sample := sample_of(turn, mode))]
     seen = [sample["seen"] for sample in samples]
     frames = sum(s["frames"] for s in seen)
+    seconds = sum(sample["train_seconds"] for sample in samples)
+    drawn = [sample["picture_seconds"] for sample in samples if "picture_seconds" in sample]
     return Watching(
         frames,
-        frames / sum(sample["train_seconds"] for sample in samples),
+        frames / seconds,
         sum(s["different"] for s in seen) / max(1, frames),
         sum(s["frames"] == 0 for s in seen) / len(seen),
+        sum(drawn) / seconds if drawn else None,
     )
 
 

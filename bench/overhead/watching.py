@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -24,12 +25,14 @@ class Seen(NamedTuple):
     """Frames that did not look like the one before."""
 
 
-def view(conn: Connection, run_ids: list[str]) -> None:
+def view(conn: Connection, run_ids: list[str], anywhere: bool = False) -> None:
     """Watch these runs at display rate; answer, to the name of one, what was seen of it.
 
-    A role of :class:`bench.companion.Companion`, but not pinned to a core, as nothing is here.
+    A role of :class:`bench.companion.Companion`; `anywhere` is for runs that are not pinned to a
+    core either.
     """
-    machine.unpin()
+    if anywhere:
+        machine.unpin()
     watchers = {run_id: _Watcher(run_id) for run_id in run_ids}
     due = time.monotonic()
     while True:
@@ -109,4 +112,5 @@ def explained(picture: float) -> float:
 
     A second of training contains 60 of them, so 1 - 60 × price of it is left for the rest.
     """
-    return 1 / (1 - FRAME_HZ * picture)
+    left = 1 - FRAME_HZ * picture
+    return 1 / left if left > 0 else math.inf

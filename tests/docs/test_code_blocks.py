@@ -22,7 +22,7 @@ from lanekit.cli import build_parser
 pytestmark = pytest.mark.once
 
 DATA = ("json", "toml")
-BY_ANOTHER_TEST = ("c", "cpp", "rust", "csharp", "sql")
+BY_ANOTHER_TEST = ("c", "cpp", "rust", "sql")
 # How many blocks may stay without being run by anything. Rather make one run than raise this.
 NOT_RUN = 5
 
