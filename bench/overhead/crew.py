@@ -100,7 +100,7 @@ class _Child:
         self.terminate()  # it may hang on its way out
         status = self._process.wait(_PATIENCE)
         self._words.seek(0)
-        return self._words.read().strip()[-_LAST_WORDS:] or f"ended with status {status}"
+        return f"{self._words.read().strip()[-_LAST_WORDS:]}\nended with status {status}".lstrip()
 
 
 class Crew:

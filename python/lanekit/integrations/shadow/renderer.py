@@ -35,7 +35,6 @@ from lanekit.segments import reclaim_segment, segment_name
 _IDLE = 0.02
 _LONGEST_SLEEP = 0.1  # then it is time to see whether the worker lives
 _TOGETHER = 0.005  # how long the tiles of one step are waited for after the first of them
-_GLANCE = 0.004  # between two looks for a state: a quarter of the time that a picture is shown
 _NICE = 5
 
 
@@ -64,8 +63,9 @@ class Stage:
 class Source:
     """One environment's lane."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, period: float) -> None:
         self.run_id = run_id
+        self._glance = period / 4
         self._reader: FastLaneReader | None = None
         self.metrics = FastLaneMetrics()
         self.step = -1
@@ -77,8 +77,9 @@ class Source:
     def wait(self, timeout: float) -> bool:
         """Wait for something new; attach if that has not been possible yet.
 
-        By looking now and then: who sleeps in a lane has to be woken, and that system call would
-        take the training process longer than all the rest of handing over a state.
+        By looking four times in the time of a picture: who sleeps in a lane has to be woken, and
+        that system call would take the training process longer than all the rest of handing over
+        a state.
         """
         if self._reader is None:
             with contextlib.suppress(errors.SegmentNotFound, errors.SegmentNotReady):
@@ -90,7 +91,7 @@ class Source:
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            time.sleep(min(left, _GLANCE))
+            time.sleep(min(left, self._glance))
         return True
 
     def newest(self) -> FastLaneFrame | None:
@@ -119,9 +120,9 @@ class Renderer:
     ) -> None:
         self._worker_pid = worker_pid
         self._run_id = run_id
-        self._sources = [Source(source) for source in sources]
-        self._stages = {stage: Stage(stage) for stage in stages}
         self._period = min(1 / max_hz, _LONGEST_SLEEP)
+        self._sources = [Source(source, self._period) for source in sources]
+        self._stages = {stage: Stage(stage) for stage in stages}
         self._capacity = capacity
         self._lane: PictureLane | None = None
 

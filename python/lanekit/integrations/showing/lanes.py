@@ -21,7 +21,7 @@ _FEWEST_SLOTS = 2
 _STATE_MAGIC = b"LKST"
 _STATE_HEAD = struct.Struct("<4sIIQQ")
 _SMALLEST_STATE = 256
-_NOTHING = np.zeros((1, 1, 1), np.uint8)
+_NOTHING = np.zeros((1, 1, 1), np.uint8)  # an array, which publish() takes without a detour
 
 
 class PictureLane:

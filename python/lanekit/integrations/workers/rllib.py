@@ -64,13 +64,19 @@ class Runtime(WorkerRuntime[Config]):
                     while steps < self.config.total_steps and self.keep_going():
                         result = algorithm.train()
                         steps = int(result["num_env_steps_sampled_lifetime"])
-                        returns += result["env_runners"].get(RETURNS, [])
+                        returns += returns_in(result)
                         self.progress(steps)
             finally:
                 algorithm.stop()
                 with suppress(OSError):
                     os.rmdir(algorithm.logdir)  # made for every run, and left empty
         return outcome(steps, returns, took)
+
+
+def returns_in(result: dict[str, Any]) -> list[float]:
+    """Return the returns of the episodes that ended in an iteration; RLlib says NaN if none did."""
+    found = result["env_runners"].get(RETURNS, [])
+    return [] if isinstance(found, float) else list(found)
 
 
 @contextmanager
