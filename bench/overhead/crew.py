@@ -97,10 +97,13 @@ class _Child:
             raise ChildFailed(self._last_words()) from None
 
     def _last_words(self) -> str:
-        self.terminate()  # it may hang on its way out
-        status = self._process.wait(_PATIENCE)
+        """Return how it ended; one that hangs on its way out is given up."""
+        try:
+            status = f"ended with status {self._process.wait(_PATIENCE)}"
+        except subprocess.TimeoutExpired:
+            status = "closed its end, but did not end"
         self._words.seek(0)
-        return f"{self._words.read().strip()[-_LAST_WORDS:]}\nended with status {status}".lstrip()
+        return f"{status}\n{self._words.read().strip()[-_LAST_WORDS:]}".rstrip()
 
 
 class Crew:
