@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from lanekit.integrations.workers.training import TrainingConfig, describe, measured, outcome
 from lanekit.worker import WorkerCapabilities, WorkerMetadata, WorkerRuntime, worker_main
 
@@ -74,9 +76,12 @@ class Runtime(WorkerRuntime[Config]):
 
 
 def returns_in(result: dict[str, Any]) -> list[float]:
-    """Return the returns of the episodes that ended in an iteration; RLlib says NaN if none did."""
+    """Return the returns of the episodes that ended in an iteration.
+
+    RLlib has a list of them, but a bare number if it was one, and nothing before the first.
+    """
     found = result["env_runners"].get(RETURNS, [])
-    return [] if isinstance(found, float) else list(found)
+    return [float(one) for one in np.atleast_1d(found)]
 
 
 @contextmanager
