@@ -79,7 +79,7 @@ for version in "$@"; do
   else
     unset LANEKIT_DISTRIBUTIONS
     build_abi3
-    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,remote,web,postgres,rl,test]"
+    "$venv/bin/python" -m pip install --quiet "${abi3}[slow,remote,web,postgres,export,rl,test]"
   fi
   [ ${#running[@]} -lt $at_once ] || finish_oldest
   suite "$version" >"build/tests-$version.log" 2>&1 &

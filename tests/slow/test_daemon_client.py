@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_a_store_that_can_not_be_written_is_not_called_an_absent_daemon(
 ) -> None:
     with (
         DaemonClient(daemon.target) as client,
-        sqlite3.connect(daemon.store, isolation_level=None) as other,
+        closing(sqlite3.connect(daemon.store, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(errors.DaemonUnavailable) as refused:

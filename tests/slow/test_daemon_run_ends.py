@@ -6,6 +6,7 @@ import itertools
 import socket
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import grpc
@@ -200,7 +201,7 @@ def test_the_last_count_of_rejected_lines_is_stored_before_it_is_answered(
     ]
     heart.send(beats[0])
     heart.read()
-    with sqlite3.connect(daemon.store, isolation_level=None) as other:
+    with closing(sqlite3.connect(daemon.store, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         heart.send(*beats[1:])
         for _ in range(2):  # that the worker lives is no news, and waits for nobody

@@ -422,7 +422,7 @@ def test_values_keep_the_workers_bytes() -> None:
         (b'{"event_type":"step","episode_index":0,"step_index":0,"reward":NaN}', "not JSON"),
         (b'{"event_type":"step","epis', "cut short"),
         (b'{"event_type":"step","action":"\xff"}', "not UTF-8"),
-        (b'{"event":"x","payload":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}", "deeply"),
+        (b'{"event":"x","payload":{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}}", "deeply"),
     ],
 )
 def test_a_rejected_line_says_why_and_where(line: bytes, reason: str) -> None:
