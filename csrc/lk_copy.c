@@ -64,11 +64,12 @@ static inline void move_blocks(uint8_t *to, const uint8_t *from, size_t size) {
     __asm__ volatile("vzeroupper" ::: "memory");
 }
 
-/* The same for bytes that another core has just written. They are asked for ahead of time, because
- * the processor's own prefetching ends with each page: into the second cache, since the nearest
- * can wait for few lines at a time. Never beyond the last byte: what lies there is the writer's
- * next slot. The caller's array may begin anywhere, so stores are lined up. Measured on an AMD EPYC
- * at 21 kB: 0.97 of the time without either; 1 kB ahead, or into the nearest cache, gains nothing.
+/* The same for bytes that another core has just written. They are asked for ahead of time, on the
+ * supposition that the processor's own prefetching ends with each page: into the second cache,
+ * since the nearest can wait for few lines at a time. Never beyond the last byte: what lies there
+ * is the writer's next slot. The caller's array may begin anywhere, so stores are lined up.
+ * Measured on an AMD EPYC at 21 kB: 0.97 of the time without either; 1 kB ahead, or into the
+ * nearest cache, gains nothing.
  */
 static inline void fetch_blocks(uint8_t *to, const uint8_t *from, size_t size) {
     enum { AHEAD = 2048, SECOND_CACHE = 2 };
