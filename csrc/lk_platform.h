@@ -53,8 +53,9 @@ static inline void lk_cpu_relax(void) {
  *
  * Contract: race-free by construction; the stores to shared memory become visible after stores
  * that precede the call behind a release fence, and before a release store that follows it.
- * Shared addresses are 8-byte aligned. The streaming variant writes past the caches: it pays when
- * the ring is so large that a slot has left them before its turn comes again.
+ * Shared addresses are 8-byte aligned. The streaming variant, for which they are 16-byte aligned,
+ * writes past the caches: it pays when the ring is so large that a slot has left them before its
+ * turn comes again.
  */
 void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
 void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size);

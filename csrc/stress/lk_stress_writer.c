@@ -33,7 +33,7 @@ static void slow_begin_write(_Atomic uint64_t *seq, uint64_t odd) {
 }
 
 static void slow_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size_t size) {
-    size_t half = size / 16 * 8;
+    size_t half = size / 32 * 16; /* where the streaming copy may begin, too */
     at.copy(shared, private_bytes, half);
     if (lk_stress_broken(LK_STRESS_RELAXED_COMMIT)) {
         uint64_t odd = atomic_load_explicit(&at.slot->seq, memory_order_relaxed);
