@@ -35,7 +35,6 @@ from lanekit.segments import reclaim_segment, segment_name
 _IDLE = 0.02
 _LONGEST_SLEEP = 0.1  # then it is time to see whether the worker lives
 _TOGETHER = 0.005  # how long the tiles of one step are waited for after the first of them
-_NICE = 5
 
 
 class Stage:
@@ -128,7 +127,6 @@ class Renderer:
 
     def run(self, ready: Callable[[], None]) -> int:
         """Draw until the worker has left."""
-        os.nice(_NICE)  # training goes first
         ready()
         try:
             while not self._worker_gone():
