@@ -7,6 +7,7 @@ training, what each turn took, and "ended".
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -15,9 +16,11 @@ import signal
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import IO, Any
 
-from bench.overhead.modes import FRAMEWORKS, IN_PROCESS, MODES, TURN_STEPS, Mode
+from bench import machine
+from bench.overhead.modes import FRAMEWORKS, IN_PROCESS, JAX, MODES, TURN_STEPS, Mode
 from bench.overhead.pacing import Pace, Took
 from bench.overhead.watching import PictureClock
 from lanekit.integrations.showing.publisher import Publisher
@@ -30,9 +33,8 @@ class Task:
     framework: str
     mode: str
     run_id: str
-    seeds: list[int]
+    seed: int
     turns: int
-    """Of each seed's training."""
 
 
 def main() -> None:
@@ -50,7 +52,7 @@ def main() -> None:
 
 
 class Trainee:
-    """Trains with one framework in one mode, seed after seed."""
+    """Trains with one framework in one mode."""
 
     def __init__(self, task: Task, commands: IO[str], answers: IO[str]) -> None:
         self._task = task
@@ -61,23 +63,24 @@ class Trainee:
         self._clock = PictureClock()
 
     def work(self) -> None:
-        """Train with each seed."""
+        """Train, and say so."""
         from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+        if self._task.framework in JAX:
+            machine.pin(machine.WRITER_CORE)  # before it counts the cores it has
         worker = importlib.import_module(f"lanekit.integrations.workers.{self._task.framework}")
         framework = FRAMEWORKS[self._task.framework]
         self._pace.govern(CartPoleEnv)
         if self._mode is IN_PROCESS:
             self._clock.govern(Publisher)
-        for seed in self._task.seeds:
-            self._pace.start(self._task.turns)
-            self._train(worker, seed, framework.options)
-            self._answer("ended", version=f"{framework.library} {version(framework.library)}")
+        self._pace.start(self._task.turns)
+        self._train(worker, framework.options)
+        self._answer("ended", version=f"{framework.library} {version(framework.library)}")
 
-    def _train(self, worker: Any, seed: int, options: dict[str, Any]) -> None:
+    def _train(self, worker: Any, options: dict[str, Any]) -> None:
         config = worker.Config(
             run_id=self._task.run_id,
-            seed=seed + 1,  # the same for all modes: the same training
+            seed=self._task.seed + 1,  # the same for all modes: the same training
             total_steps=(self._task.turns + 1) * TURN_STEPS,  # one more ends the last turn
             telemetry="off",
             threads=1,
@@ -93,11 +96,23 @@ class Trainee:
         else:
             pictures = self._clock.report() if self._mode is IN_PROCESS else {}
             self._answer("turn", **took._asdict(), **pictures)
+        if self._task.framework in JAX:
+            _give_children_the_other_core()
         if not self._commands.readline():
             raise SystemExit("the driver has gone")
 
     def _answer(self, what: str, **content: Any) -> None:
         print(json.dumps({"what": what, **content}), file=self._answers, flush=True)
+
+
+def _give_children_the_other_core() -> None:
+    """Free the process that draws, which was started from here, from this process's own core."""
+    here = os.getpid()
+    core = machine.cores()[machine.READER_CORE % len(machine.cores())]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end at any time
+        for child in Path(f"/proc/{here}/task/{here}/children").read_text("ascii").split():
+            for thread in Path(f"/proc/{child}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), {core})
 
 
 if __name__ == "__main__":

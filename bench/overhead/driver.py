@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.overhead.crew import ChildFailed, Crew
-from bench.overhead.modes import EVERY_STEP, MODES, TURN_STEPS, order
+from bench.overhead.crew import ChildFailed, Crew, have_compiled
+from bench.overhead.modes import EVERY_STEP, JAX, MODES, TURN_STEPS, order
 
 METHOD = (
-    f"One process per mode trains with the same seed, {TURN_STEPS} steps at a time, by turns with "
+    f"One process per mode and seed trains, {TURN_STEPS} steps at a time, by turns with "
     "those of all other modes: each rollout and what is learned from it follow those of the others "
     "within seconds. A ratio is the time of a turn divided by that of bare training's same turn. "
-    "The viewer is another process that reads at 60 Hz; nothing is pinned to a core."
+    "The viewer is another process that reads at 60 Hz. Only SBX is pinned to a core, which keeps "
+    "JAX to one; the viewer and the process that draws have the other then."
 )
 WARM_UP_TURNS = 4
 """Of each training, not counted: things are compiled, and the process that draws starts."""
@@ -60,11 +62,12 @@ class Record:
         }
         if path.exists():
             found = load(path)
-            if found["effort"] != asdict(effort):
-                raise ValueError(
-                    f"{path} has samples of another effort ({found['effort']}): name another "
-                    "directory with --out, or remove the file"
-                )
+            for what, ours in (("effort", asdict(effort)), ("method", METHOD)):
+                if found[what] != ours:
+                    raise ValueError(
+                        f"{path} has samples of another {what} ({found[what]}): name another "
+                        "directory with --out, or remove the file"
+                    )
             self.content = found
 
     def missing(self, framework: str, seeds: int) -> list[int]:
@@ -118,12 +121,15 @@ def _run(record: Record, framework: str, seeds: list[int], noise: float) -> None
     begin, neighbours = time.monotonic(), machine.Neighbours()
     how = "interrupted"
     try:
-        with Crew(framework, seeds, _turns_of_modes(record.effort)) as crew:
+        with tempfile.TemporaryDirectory() as compiled:
+            if framework in JAX:
+                have_compiled(framework, compiled)
             for seed in seeds:
-                crew.begin()
-                if noise < 1:
-                    machine.wait_until_quiet(noise)
-                record.add_seed(_train(crew, framework, seed, record.effort))
+                with Crew(framework, seed, _turns_of_modes(record.effort), compiled) as crew:
+                    crew.begin()
+                    if noise < 1:
+                        machine.wait_until_quiet(noise)
+                    record.add_seed(_train(crew, framework, seed, record.effort))
                 print(f"{framework}, seed {seed}: done", file=sys.stderr)
         how = "done"
     except ChildFailed as error:

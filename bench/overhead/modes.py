@@ -29,6 +29,10 @@ FRAMEWORKS = {
     "xuance": Framework("xuance", {"horizon_size": TURN_STEPS}),
 }
 
+JAX = {"sbx"}
+"""Those made of JAX, which compiles, and which only a core of its own keeps to one thread, as the
+others keep themselves."""
+
 FRAME_HZ = 60.0
 
 
