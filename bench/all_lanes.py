@@ -54,7 +54,7 @@ _FULL_PARTS = {
 }
 # Enough rounds for a spread that means something, and together about 35 minutes on two cores.
 _FULL_EFFORT: dict[str, dict[str, Any]] = {
-    "fast": {"rounds": 11, "block_seconds": 0.02, "throughput_seconds": 0.2, "hunt_seconds": 5.0},
+    "fast": {"rounds": 11, "block_seconds": 0.02, "throughput_seconds": 0.1, "hunt_seconds": 5.0},
     "peers": {"rounds": 7, "seconds": 0.2, "latency_frames": 600},
     "step": {
         "rounds": 11,

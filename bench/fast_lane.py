@@ -14,7 +14,7 @@ from bench.fast_latency import latency
 from bench.fast_memory import memory
 from bench.fast_publish import peer_cost, publish_cost, publish_loop
 from bench.fast_read import read_cost
-from bench.fast_sizes import FULL, QUICK, SIZES, SMALL, TINY, Effort
+from bench.fast_sizes import FULL, LARGE, QUICK, SIZES, SMALL, TINY, Effort
 from bench.fast_throughput import throughput
 from bench.samples import percentiles
 
@@ -42,7 +42,7 @@ Part = Callable[[Effort], Any]
 UNTIMED = {"memory", "torn_frames"}
 
 # Both sides spin here: on one core each would wait for the other's time slice to end.
-TWO_CORES = {"read", "latency"}
+TWO_CORES = {"read", "throughput", "latency"}
 
 # A measurement of several parts yields a list, one row for each.
 MEASUREMENTS: dict[str, list[Part]] = {
@@ -50,7 +50,7 @@ MEASUREMENTS: dict[str, list[Part]] = {
     "publish": [partial(publish_cost, size, hz) for hz in (None, 60.0) for size in SIZES],
     "publish_loop": [partial(publish_loop, size) for size in SIZES],
     "read": [partial(read_cost, size, hz) for hz in (0.0, 1000.0) for size in SIZES],
-    "throughput": [partial(throughput, SMALL)],
+    "throughput": [partial(throughput, size) for size in (SMALL, LARGE)],
     "latency": [latency],
     "memory": [memory],
     "peer": [peer_cost],

@@ -24,7 +24,7 @@ class Effort:
     hunt_seconds: float
 
 
-FULL = Effort(15, 0.03, 0.3, 3000, 10_000_000, 10.0)
+FULL = Effort(15, 0.03, 0.15, 3000, 10_000_000, 10.0)
 QUICK = Effort(5, 0.01, 0.1, 300, 200_000, 1.0)
 TINY = Effort(1, 0.001, 0.01, 20, 2_000, 0.1)
 
@@ -61,6 +61,7 @@ SIZES = (
     Size(1920, 1080, 16, 800),
 )
 SMALL = SIZES[0]
+LARGE = SIZES[3]
 
 
 def new_run_id(purpose: str) -> str:

@@ -56,8 +56,8 @@ def _calls(question: str, pace: str, found: Iterable[Found]) -> Iterable[Row]:
 def _fast(results: Found) -> Iterable[Row]:
     yield from _calls("publishing", "reader", results.get("publish", ()))
     yield from _calls("reading", "writer", results.get("read", ()))
-    if "throughput" in results:
-        yield from _beside_readers(results["throughput"])
+    for each in results.get("throughput", ()):
+        yield from _beside_readers(each)
     if "latency" in results:
         found = results["latency"]
         made = partial(Row, "fast", "one way, each way of waiting", found["frame"])

@@ -98,17 +98,30 @@ def _read(found: list[dict[str, Any]]) -> str:
     )
 
 
-def _throughput(found: dict[str, Any]) -> str:
+def _throughput(found: list[dict[str, Any]]) -> str:
     rows = []
-    for label, sides in found["readers"].items():
-        cells = (
-            cell
-            for side in ("publish", "memcpy")
-            for cell in (f"{sides[side]['frames_per_second']:,.0f}", f"{sides[side]['ratio']:.3f}")
-        )
-        rows.append((label, *cells))
-    head = ("readers", "publish: frames/s", "÷ no reader", "memcpy in C: frames/s", "÷ no reader")
-    return f"### Writer throughput, {found['frame']}\n\n" + _table(head, rows)
+    for each in found:
+        before, after = each["cache_line_one_way_us"]
+        for label, sides in each["readers"].items():
+            cells = (
+                cell
+                for side in ("publish", "memcpy")
+                for cell in (
+                    f"{sides[side]['frames_per_second']:,.0f}",
+                    f"{sides[side]['ratio']:.3f}",
+                )
+            )
+            rows.append((each["frame"], f"{before:.2f} / {after:.2f}", label, *cells))
+    head = (
+        "frame",
+        "a cache line's way, before / after: µs",
+        "beside",
+        "publish: frames/s",
+        "÷ no reader",
+        "memcpy in C: frames/s",
+        "÷ no reader",
+    )
+    return "### Writer throughput\n\n" + _table(head, rows)
 
 
 def _latency(found: dict[str, Any]) -> str:
