@@ -57,7 +57,8 @@ def _watch_plain(conn: Connection, name: str, config: FastLaneConfig) -> None:
 
 def _be_busy(conn: Connection, config: FastLaneConfig) -> None:
     """Copy frames out of a ring of one's own: what any busy process costs a writer."""
-    ring = np.zeros((config.capacity, *config.shape), np.uint8)
+    # Not zeros: those would all be one page of the kernel's, and never leave the nearest cache.
+    ring = np.ones((config.capacity, *config.shape), np.uint8)
     out = np.zeros(config.shape, np.uint8)
     slots = itertools.cycle(ring)
     while (rate := conn.recv()) != "end":
