@@ -13,6 +13,9 @@
  *   - *_close() ends the handle's use and may be called twice; *_free() also frees the handle.
  *   - Run ids are byte strings with an explicit size: any text works, of any length above zero.
  *   - Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one boot share.
+ *   - Segments are files of the caller's user that nobody else may write to; all others are
+ *     refused with LK_E_UNTRUSTED. allow_uid, where a call takes it, points to the number of one
+ *     more user whose segment is accepted (its group may write to it then); NULL: nobody else.
  */
 
 enum lk_status {
@@ -28,7 +31,7 @@ enum lk_status {
     LK_E_BAD_GEOMETRY = -9,   /* sizes in the header contradict each other or the limits */
     LK_E_CORRUPT = -10,       /* shared state no correct writer can have produced */
     LK_E_NO_SPACE = -11,      /* shared memory is full */
-    LK_E_PERMISSION = -12,    /* another user's segment */
+    LK_E_PERMISSION = -12,    /* the system lets this user neither read nor write it */
     LK_E_CLOSED = -13,        /* the handle was closed */
     LK_E_FORKED = -14,        /* the handle was inherited over fork() */
     LK_E_CONCURRENT = -15,    /* two threads used one handle at once */
@@ -44,7 +47,9 @@ enum lk_status {
     LK_E_TAKEN = -25,         /* another live process holds the one place there is */
     LK_E_OUT_OF_TURN = -26,   /* the call does not fit the state of the exchange */
     LK_E_TOO_LARGE = -27,     /* more than the ring can ever carry in one piece */
-    LK_E_SCHEMA = -28         /* the two ends do not mean the same records */
+    LK_E_SCHEMA = -28,        /* the two ends do not mean the same records */
+    LK_E_UNTRUSTED = -29      /* what has the name is another user's, no regular file, or a file
+                                 that others may write to */
 };
 
 /* The name of a status, for logs: "LK_E_NOT_FOUND". */
@@ -52,7 +57,7 @@ const char *lk_status_name(int status);
 
 /* ------------------------------------------------------------------ process and platform ---- */
 
-enum lk_liveness { LK_DEAD = 0, LK_ALIVE = 1, LK_UNKNOWN = 2 /* another pid namespace */ };
+enum lk_liveness { LK_DEAD = 0, LK_ALIVE = 1, LK_UNKNOWN = 2 /* the system cannot tell */ };
 
 struct lk_platform_info {
     uint32_t atomics_lock_free; /* 1: 32- and 64-bit atomics never take a lock */
@@ -91,7 +96,9 @@ struct lk_segment_info {
     uint32_t version_minor;
     uint32_t flags; /* enum lk_segment_flag */
     uint32_t owner_pid;
-    uint32_t owner; /* enum lk_liveness */
+    uint32_t owner;     /* enum lk_liveness */
+    uint32_t owner_uid; /* who created the file */
+    uint32_t foreign;   /* 1: owner_pid is a number of another pid namespace */
     uint64_t total_size;
     uint64_t created_unix_ns;
     uint64_t heartbeat_ns;
@@ -115,8 +122,8 @@ int lk_segment_inspect(const char *name, struct lk_segment_info *out);
 
 /*
  * Remove a segment that nobody owns any more: the owner died, left, or died while creating it.
- * Attached readers are told first. LK_E_EXISTS when the owner lives (or may live, in another pid
- * namespace), unless force is not zero.
+ * Attached readers are told first. LK_E_EXISTS when the owner lives, unless force is not zero.
+ * LK_E_UNTRUSTED when it is another user's, forced or not.
  */
 int lk_segment_reclaim(const char *name, int force);
 
@@ -241,7 +248,7 @@ typedef struct lk_frame_reader lk_frame_reader;
  * was called. Then repeat the call.
  */
 int lk_frame_attach(lk_frame_reader **out, const char *run_id, size_t run_id_size,
-                    uint64_t lease_ns);
+                    uint64_t lease_ns, const uint32_t *allow_uid);
 
 /* The geometry of the segment the reader is on now. */
 int lk_frame_reader_config(lk_frame_reader *reader, struct lk_frame_config *out);
@@ -435,7 +442,8 @@ typedef struct lk_step_client lk_step_client;
  * left is taken over; exchanges that it had sent are completed first (LK_E_NOT_READY while they are
  * not: try again soon).
  */
-int lk_step_attach(lk_step_client **out, const char *name, size_t name_size);
+int lk_step_attach(lk_step_client **out, const char *name, size_t name_size,
+                   const uint32_t *allow_uid);
 
 int lk_step_client_config(lk_step_client *client, struct lk_step_config *out);
 int lk_step_client_regions(lk_step_client *client, lk_segment **segment,
@@ -637,7 +645,7 @@ typedef struct lk_traj_writer lk_traj_writer;
  */
 int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
                    const struct lk_traj_field *fields, uint32_t count, uint32_t schema_version,
-                   uint64_t absence_ns);
+                   uint64_t absence_ns, const uint32_t *allow_uid);
 
 /*
  * Join as a producer whose ring is kept for its successor if its process dies: no other producer
@@ -646,7 +654,7 @@ int lk_traj_attach(lk_traj_writer **out, const char *run_id, size_t run_id_size,
  * lives, and when the ring was not left by one.
  */
 int lk_traj_attach_kept(lk_traj_writer **out, const char *run_id, size_t run_id_size, uint32_t ring,
-                        uint64_t absence_ns);
+                        uint64_t absence_ns, const uint32_t *allow_uid);
 
 /* Where a producer is. The position only ever grows, with each record that is put, whoever puts it.
  */

@@ -2,8 +2,11 @@
  * lk_frame_attach.c and lk_frame_reader.c, its labels in lk_seqlock.h and lk_wait.h. */
 #include "lk_frame.h"
 
+#include "lk_lock.h"
+
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Far beyond any screen or camera, far below what could overflow. */
 #define SIDE_MAX 65536u
@@ -74,8 +77,16 @@ int64_t lk_frame_segment_size(const struct lk_frame_config *config) {
 
 int lk_frame_inspect(const char *name, struct lk_frame_status *out) {
     struct lk_frame_header header;
+    uint32_t viewers = 0;
+    int fd;
     memset(out, 0, sizeof *out);
-    int status = lk_segment_peek_header(name, &header, sizeof header);
+    int status = lk_segment_peek(name, &header, sizeof header, &fd);
+    for (uint32_t i = 0; status == LK_OK && i < LK_FRAME_VIEWERS; i++) {
+        viewers += lk_lock_holder(fd, LK_ROLE_VIEWER + i) == LK_ALIVE;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
     if (status == LK_OK && header.segment.magic != LK_MAGIC_FRAME) {
         status = LK_E_WRONG_KIND;
     }
@@ -87,16 +98,6 @@ int lk_frame_inspect(const char *name, struct lk_frame_status *out) {
     }
     out->config = lk_frame_config_of(&header.geometry);
     out->head = atomic_load_explicit(&header.head, memory_order_relaxed);
-    uint64_t now = lk_clock_ns();
-    for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
-        struct lk_frame_viewer *viewer = &header.viewers[i];
-        uint64_t identity = atomic_load_explicit(&viewer->identity, memory_order_relaxed);
-        uint64_t seen = atomic_load_explicit(&viewer->last_seen_ns, memory_order_relaxed);
-        /* A viewer of another pid namespace looks dead by its pid; its recent visit says more. */
-        bool recent = now >= seen && now - seen < 1000000000u;
-        if (identity != 0 && (recent || lk_process_word_liveness(identity) == LK_ALIVE)) {
-            out->viewers++;
-        }
-    }
+    out->viewers = viewers;
     return LK_OK;
 }

@@ -6,7 +6,7 @@
  *
  * Who writes: a reader writes only its own viewer entry and, together with other readers, the word
  * watched_until (raised). Nobody depends on them for correctness.
- * If a reader dies: its lease runs out, and a later reader takes its entry.
+ * If a reader dies: its lease runs out, and a later reader takes its entry, whose role is free.
  * If the writer dies: the segment stays as it is until a successor has the run's name, to which the
  * reader then moves.
  */
@@ -17,27 +17,15 @@
 
 /* --- being seen by the writer ----------------------------------------------------------------- */
 
-static struct lk_frame_viewer *claim_viewer(struct lk_frame_header *header,
-                                            uint64_t *own_identity) {
-    struct lk_process self;
-    if (lk_process_self(&self) != LK_OK) {
-        return NULL;
-    }
-    uint64_t ours = *own_identity = lk_process_word(&self);
-    for (int take_dead = 0; take_dead <= 1; take_dead++) {
-        for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
-            _Atomic uint64_t *identity = &header->viewers[i].identity;
-            uint64_t found = atomic_load_explicit(identity, memory_order_relaxed);
-            bool free_entry = found == 0;
-            if (!free_entry && take_dead) {
-                free_entry = lk_process_word_liveness(found) == LK_DEAD;
-            }
-            /* relaxed: the entry is only counted; whole words need no order among them */
-            if (free_entry && atomic_compare_exchange_strong_explicit(identity, &found, ours,
-                                                                      memory_order_relaxed,
-                                                                      memory_order_relaxed)) {
-                return &header->viewers[i];
-            }
+/* NULL: all entries belong to readers that live. */
+static struct lk_frame_viewer *claim_viewer(lk_segment *segment) {
+    struct lk_frame_header *header = lk_segment_base(segment);
+    for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
+        if (lk_segment_take_role(segment, LK_ROLE_VIEWER + i) == LK_OK) {
+            /* relaxed: only for people to look at; the role says whose entry it is */
+            atomic_store_explicit(&header->viewers[i].pid, lk_process_self().pid,
+                                  memory_order_relaxed);
+            return &header->viewers[i];
         }
     }
     return NULL;
@@ -70,15 +58,13 @@ void lk_frame_reader_announce(lk_frame_reader *reader, uint64_t now) {
 static void withdraw(lk_frame_reader *reader) {
     struct lk_frame_header *header = reader->header;
     if (reader->viewer != NULL) {
-        /* relaxed: see claim_viewer. Only if it is still ours: to a reader of another pid namespace
-         * we look dead, and it may have taken the entry over. */
-        uint64_t ours = reader->viewer_identity;
-        atomic_compare_exchange_strong_explicit(&reader->viewer->identity, &ours, 0,
-                                                memory_order_relaxed, memory_order_relaxed);
+        atomic_store_explicit(&reader->viewer->pid, 0, memory_order_relaxed); /* as claim_viewer */
+        lk_segment_drop_role(reader->segment,
+                             LK_ROLE_VIEWER + (uint32_t)(reader->viewer - header->viewers));
         reader->viewer = NULL;
     }
     for (uint32_t i = 0; i < LK_FRAME_VIEWERS; i++) {
-        if (atomic_load_explicit(&header->viewers[i].identity, memory_order_relaxed) != 0) {
+        if (atomic_load_explicit(&header->viewers[i].pid, memory_order_relaxed) != 0) {
             return; /* others may watch: their lease runs on */
         }
     }
@@ -90,20 +76,22 @@ static void withdraw(lk_frame_reader *reader) {
 /* --- attaching -------------------------------------------------------------------------------- */
 
 static int open_segment(const lk_frame_reader *reader, lk_segment **segment,
-                        struct lk_segment_header *owner, struct lk_frame_geometry *geometry) {
+                        struct lk_frame_geometry *geometry) {
     struct lk_segment_request request = {
         .kind = LK_KIND_FRAME,
         .magic = LK_MAGIC_FRAME,
         .run_id = reader->run_id,
         .run_id_size = reader->run_id_size,
+        .allow_uid = reader->allows_uid ? &reader->allow_uid : NULL,
     };
-    int status = lk_segment_attach(segment, &request, owner);
+    struct lk_segment_header common;
+    int status = lk_segment_attach(segment, &request, &common);
     if (status != LK_OK) {
         return status;
     }
     const struct lk_frame_header *header = lk_segment_base(*segment);
     memcpy(geometry, &header->geometry, sizeof *geometry);
-    status = lk_frame_check(geometry, owner->total_size);
+    status = lk_frame_check(geometry, common.total_size);
     if (status == LK_OK && lk_segment_damaged(*segment)) {
         status = LK_E_TRUNCATED;
     }
@@ -123,13 +111,12 @@ static void settle(lk_frame_reader *reader, lk_segment *segment) {
     reader->owner_dead = false;
     reader->owner_checked_ns = now;
     reader->announced_ns = 0;
-    reader->viewer =
-        reader->lease_ns != 0 ? claim_viewer(reader->header, &reader->viewer_identity) : NULL;
+    reader->viewer = reader->lease_ns != 0 ? claim_viewer(segment) : NULL;
     lk_frame_reader_be_seen(reader, now);
 }
 
 int lk_frame_attach(lk_frame_reader **out, const char *run_id, size_t run_id_size,
-                    uint64_t lease_ns) {
+                    uint64_t lease_ns, const uint32_t *allow_uid) {
     *out = NULL;
     if (run_id_size == 0 || lease_ns > LK_LEASE_MAX_NS) {
         return LK_E_INVALID;
@@ -141,9 +128,11 @@ int lk_frame_attach(lk_frame_reader **out, const char *run_id, size_t run_id_siz
     reader->run_id_size = run_id_size;
     memcpy(reader->run_id, run_id, run_id_size);
     reader->lease_ns = lease_ns;
+    reader->allows_uid = allow_uid != NULL;
+    reader->allow_uid = allow_uid != NULL ? *allow_uid : 0;
     reader->spin = LK_SPIN_START;
     lk_segment *segment;
-    int status = open_segment(reader, &segment, &reader->owner, &reader->geometry);
+    int status = open_segment(reader, &segment, &reader->geometry);
     if (status != LK_OK) {
         free(reader);
         return status;
@@ -158,13 +147,12 @@ int lk_frame_attach(lk_frame_reader **out, const char *run_id, size_t run_id_siz
 
 int lk_frame_reader_follow(lk_frame_reader *reader, uint64_t now) {
     lk_segment *segment;
-    struct lk_segment_header owner;
     struct lk_frame_geometry geometry;
     if (now - reader->successor_checked_ns < LK_FRAME_SUCCESSOR_CHECK_NS) {
         return LK_OK;
     }
     reader->successor_checked_ns = now;
-    int status = open_segment(reader, &segment, &owner, &geometry);
+    int status = open_segment(reader, &segment, &geometry);
     switch (status) {
     case LK_OK: break;
     case LK_E_NOT_FOUND:
@@ -181,7 +169,6 @@ int lk_frame_reader_follow(lk_frame_reader *reader, uint64_t now) {
     }
     withdraw(reader);
     lk_segment_release(reader->segment);
-    reader->owner = owner;
     reader->geometry = geometry;
     reader->stats.reattached++;
     reader->moved = true;
@@ -195,7 +182,7 @@ int lk_frame_writer_liveness(lk_frame_reader *reader) {
     if (status != LK_OK) {
         return status;
     }
-    enum lk_liveness owner = lk_segment_owner(&reader->owner);
+    enum lk_liveness owner = lk_segment_role_holder(reader->segment, LK_ROLE_OWNER);
     reader->owner_dead = owner == LK_DEAD;
     lk_guard_exit(&reader->guard);
     status = lk_frame_reader_enter(reader, &now); /* if it left, a successor may be there */

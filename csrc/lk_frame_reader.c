@@ -26,7 +26,7 @@ static const uint64_t unheard_slice_ns = 5000000;
 static void check_owner(lk_frame_reader *reader, uint64_t now) {
     if (now - reader->owner_checked_ns >= owner_check_every_ns) {
         reader->owner_checked_ns = now;
-        reader->owner_dead = lk_segment_owner(&reader->owner) == LK_DEAD;
+        reader->owner_dead = lk_segment_role_holder(reader->segment, LK_ROLE_OWNER) == LK_DEAD;
     }
 }
 

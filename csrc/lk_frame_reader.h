@@ -20,17 +20,17 @@ struct lk_frame_reader {
     struct lk_guard guard;
     lk_segment *segment;
     struct lk_frame_header *header;
-    struct lk_segment_header owner; /* private copy: who created the segment */
     struct lk_frame_geometry geometry;
     struct lk_frame_viewer *viewer; /* NULL: the table is full, or this reader is not counted */
-    uint64_t viewer_identity;
-    uint64_t cursor; /* the last frame this reader had */
-    uint64_t peeked; /* the frame being looked at, not yet known to be whole */
-    uint32_t lead;   /* how far ahead of the oldest frame in-order reading aims, see overtaken() */
+    uint64_t cursor;                /* the last frame this reader had */
+    uint64_t peeked;                /* the frame being looked at, not yet known to be whole */
+    uint32_t lead; /* how far ahead of the oldest frame in-order reading aims, see overtaken() */
     uint64_t lease_ns;
     uint64_t announced_ns;
     uint64_t owner_checked_ns;
     uint64_t successor_checked_ns;
+    uint32_t allow_uid;
+    bool allows_uid; /* the segment may belong to allow_uid */
     bool owner_dead;
     bool moved; /* on a new segment whose geometry the caller has not asked for yet */
     struct lk_spin spin;

@@ -38,20 +38,12 @@ struct lk_frame_writer {
 /* --- creation --------------------------------------------------------------------------------- */
 
 static int open_segment(lk_frame_writer *writer, const struct lk_segment_request *request) {
-    int status;
-    do {
-        status = lk_segment_create(&writer->segment, request);
-        if (status != LK_OK) {
-            return status;
-        }
+    int status = lk_segment_create(&writer->segment, request);
+    if (status == LK_OK) {
         writer->header = lk_segment_base(writer->segment);
         writer->header->geometry = writer->geometry;
-        status = lk_segment_make_ready(writer->segment);
-        if (status != LK_OK) {
-            /* Its name was removed while we built it: nobody can find this one. */
-            lk_segment_release(writer->segment);
-        }
-    } while (status == LK_E_NOT_READY);
+        lk_segment_make_ready(writer->segment);
+    }
     return status;
 }
 
@@ -347,6 +339,7 @@ int lk_frame_writer_close(lk_frame_writer *writer) {
         if (!lk_guard_forked(&writer->guard)) {
             lk_segment_disown(writer->segment);
             say_goodbye(writer);
+            lk_segment_drop_role(writer->segment, LK_ROLE_OWNER); /* views may keep the rest */
         }
         lk_segment_release(writer->segment);
         writer->segment = NULL;

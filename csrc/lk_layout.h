@@ -4,8 +4,8 @@
  * This is an interface between processes, possibly written in other languages: docs/layout.md
  * explains it with test vectors. All integers are little-endian and naturally aligned, floats are
  * IEEE 754 doubles stored as their 64 bits. The first 512 bytes are common to every kind of
- * segment, and the first 128 of them keep their meaning in every version, so that any lanekit can
- * tell whether a segment is an orphan.
+ * segment, and the first 128 of them keep their meaning from version 2 on. Whether a segment is an
+ * orphan is told by its locks, which enum lk_role lists, not by its content.
  *
  *   fast lane segment ("FLAN")
  *   +--------+-----------------------------------------------------------+
@@ -50,8 +50,8 @@
 #include <stdint.h>
 
 #define LK_CACHE_LINE 64u
-#define LK_LAYOUT_MAJOR 1u
-#define LK_LAYOUT_MINOR 1u
+#define LK_LAYOUT_MAJOR 2u
+#define LK_LAYOUT_MINOR 0u
 #define LK_HEADER_SIZE 4096u
 #define LK_RUN_ID_MAX 376u
 
@@ -59,6 +59,19 @@
 #define LK_MAGIC_STEP 0x4C524243u  /* "LRBC" */
 #define LK_MAGIC_TRAJ 0x5452414Au  /* "TRAJ" */
 #define LK_READY 0x52454459u       /* "REDY"; zero while the owner still builds the segment */
+
+/*
+ * Roles: bytes of the file that are locked (fcntl, F_OFD_SETLK, exclusive) by whoever has the role,
+ * through an open file that is not mapped, until it leaves or dies. What the bytes hold does not
+ * matter. A free role of a segment that is ready means that its holder left or died.
+ */
+enum lk_role {
+    LK_ROLE_NAME = 0,       /* for a moment: creating, taking over and removing */
+    LK_ROLE_OWNER = 1,      /* the writer, the engine, the consumer of trajectories */
+    LK_ROLE_CLIENT = 2,     /* step lane: the trainer */
+    LK_ROLE_VIEWER = 64,    /* fast lane: the reader that has viewer entry i: LK_ROLE_VIEWER + i */
+    LK_ROLE_PRODUCER = 1024 /* trajectory lane: whoever puts into ring i: LK_ROLE_PRODUCER + i */
+};
 
 struct lk_segment_header {
     /* Constant once ready. */
@@ -69,9 +82,8 @@ struct lk_segment_header {
     uint32_t owner_pid;
     uint64_t total_size;
     uint64_t created_unix_ns;
-    uint64_t owner_start_ticks;   /* field 22 of /proc/<pid>/stat */
-    uint64_t owner_pid_namespace; /* inode of /proc/<pid>/ns/pid */
-    uint8_t owner_boot_id[16];    /* /proc/sys/kernel/random/boot_id as 16 bytes */
+    uint64_t owner_pid_namespace; /* inode of /proc/<pid>/ns/pid, 0: not known; for people */
+    uint8_t reserved_owner[24];
 
     /* Changes over the segment's life. */
     _Atomic uint32_t ready;
@@ -100,7 +112,7 @@ struct lk_frame_geometry {
 };
 
 struct lk_frame_viewer {
-    _Atomic uint64_t identity; /* pid << 32 | low half of its start ticks; 0: free */
+    _Atomic uint64_t pid; /* 0: free; for people, the role decides */
     _Atomic uint64_t last_seen_ns;
     _Atomic uint64_t frames_read;
     uint8_t reserved[40];
@@ -190,8 +202,9 @@ struct lk_step_header {
     struct lk_segment_header segment;
     struct lk_step_geometry geometry;
 
-    _Atomic uint64_t client; /* pid << 32 | low half of its start ticks; 0: nobody */
-    uint8_t reserved_client[56];
+    _Atomic uint64_t client;  /* pid << 32 | low half of clients; 0: nobody, or it left */
+    _Atomic uint64_t clients; /* counts those that had the place */
+    uint8_t reserved_client[48];
 
     _Atomic uint64_t action_seq;           /* exchanges asked for; its low half is a futex word */
     _Atomic uint64_t frame_wake_at;        /* the client sleeps until frame_seq reaches this */
@@ -224,7 +237,7 @@ struct lk_step_header {
  *   +--------+-----------------------------------------------------------+
  *   |      0 | head and what is counted while putting       its producer |
  *   |     64 | tail and what is counted while releasing     the consumer |
- *   |    128 | identity, wake_at: who puts, and its sleep   its producer |
+ *   |    128 | producer, wake_at: who puts, and its sleep   its producer |
  *   +--------+-----------------------------------------------------------+
  *
  * Positions (head, tail, wake_at) count bytes since the lane began and never go back; a position
@@ -243,7 +256,7 @@ struct lk_step_header {
  */
 #define LK_TRAJ_RECORD 0x44434552u  /* "RECD" */
 #define LK_TRAJ_PADDING 0x44444150u /* "PADD" */
-#define LK_TRAJ_FOREIGN (UINT64_C(1) << 63)
+#define LK_TRAJ_KEPT (UINT64_C(1) << 63)
 
 struct lk_traj_geometry {
     uint32_t rings;
@@ -272,9 +285,8 @@ struct lk_traj_ring {
     _Atomic uint64_t spoiled;  /* 1: its content was impossible, and nobody uses it any more */
     uint8_t reserved_consumer[40];
 
-    _Atomic uint64_t identity; /* pid << 32 | low half of its start ticks; 0: free. The highest bit:
-                                  LK_TRAJ_FOREIGN, of another pid namespace than the creator, or
-                                  kept for a successor: not taken by others, dead or not */
+    _Atomic uint64_t producer; /* its pid, 0: nobody, or it left. LK_TRAJ_KEPT: the ring is kept for
+                                  a successor, and nobody else takes it when the producer dies */
     _Atomic uint64_t wake_at;  /* the producer sleeps until tail gets here; 0: it does not */
     uint8_t reserved_claim[112];
 };
@@ -283,7 +295,7 @@ struct lk_traj_header {
     struct lk_segment_header segment;
     struct lk_traj_geometry geometry;
 
-    _Atomic uint64_t consumer;  /* as a ring's identity; 0: it left for a successor */
+    _Atomic uint64_t consumer;  /* its pid, 0: it left for a successor; for people */
     _Atomic uint64_t takeovers; /* successors so far */
     _Atomic uint64_t asleep;    /* 1: the consumer sleeps, or is about to: ring the bell */
     uint8_t reserved_consumer[40];
@@ -308,7 +320,7 @@ struct lk_traj_record_header {
 static_assert(sizeof(struct lk_traj_geometry) == 64, "trajectory geometry");
 static_assert(sizeof(struct lk_traj_ring) == 256, "ring control block");
 static_assert(offsetof(struct lk_traj_ring, tail) == 64, "ring control block");
-static_assert(offsetof(struct lk_traj_ring, identity) == 128, "ring control block");
+static_assert(offsetof(struct lk_traj_ring, producer) == 128, "ring control block");
 static_assert(offsetof(struct lk_traj_ring, wake_at) == 136, "ring control block");
 static_assert(sizeof(struct lk_traj_header) == LK_HEADER_SIZE, "trajectory header");
 static_assert(offsetof(struct lk_traj_header, geometry) == 512, "trajectory header");
@@ -321,7 +333,7 @@ static_assert(offsetof(struct lk_traj_record_header, released) == 56, "record he
 
 static_assert(sizeof(struct lk_segment_header) == 512, "common header");
 static_assert(offsetof(struct lk_segment_header, total_size) == 16, "common header");
-static_assert(offsetof(struct lk_segment_header, owner_boot_id) == 48, "common header");
+static_assert(offsetof(struct lk_segment_header, owner_pid_namespace) == 32, "common header");
 static_assert(offsetof(struct lk_segment_header, ready) == 64, "common header");
 static_assert(offsetof(struct lk_segment_header, flags) == 68, "common header");
 static_assert(offsetof(struct lk_segment_header, heartbeat_ns) == 72, "common header");

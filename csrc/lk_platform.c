@@ -6,11 +6,8 @@
 #include "lk_platform.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -52,6 +49,7 @@ const char *lk_status_name(int status) {
     case LK_E_OUT_OF_TURN: return "LK_E_OUT_OF_TURN";
     case LK_E_TOO_LARGE: return "LK_E_TOO_LARGE";
     case LK_E_SCHEMA: return "LK_E_SCHEMA";
+    case LK_E_UNTRUSTED: return "LK_E_UNTRUSTED";
     default: return "LK_E_UNNAMED";
     }
 }
@@ -152,136 +150,13 @@ uint32_t lk_fork_generation(void) {
 
 /* --- process identity ------------------------------------------------------------------------- */
 
-/* Whole content of a small /proc file, or -1. */
-static ssize_t read_small_file(const char *path, char *out, size_t out_size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return -1;
-    }
-    ssize_t got = read(fd, out, out_size - 1);
-    close(fd);
-    if (got >= 0) {
-        out[got] = '\0';
-    }
-    return got;
-}
-
-struct process_stat {
-    char state;
-    uint64_t threads;
-    uint64_t start_ticks;
-};
-
-/* Fields 3, 20 and 22 of /proc/<pid>/stat. 0, or -1 when the file could not be read. */
-static int read_process_stat(uint32_t pid, struct process_stat *out) {
-    char path[48];
-    char text[1024];
-    /* The first thread's file says the same as /proc/<pid>/stat; but that one emulators such as
-     * qemu make up for their own process, with a start time that others do not see. */
-    snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, pid);
-    if (read_small_file(path, text, sizeof text) <= 0) {
-        return -1;
-    }
-    /* The name in field 2 may hold spaces and parentheses: the fields start after the last one. */
-    char *fields = strrchr(text, ')');
-    if (fields == NULL || fields[1] != ' ') {
-        errno = EIO;
-        return -1;
-    }
-    fields += 2;
-    out->state = fields[0];
-    for (int field = 3; field < 20; field++) {
-        fields = strchr(fields, ' ');
-        if (fields == NULL) {
-            errno = EIO;
-            return -1;
-        }
-        fields++;
-    }
-    out->threads = strtoull(fields, &fields, 10);
-    strtoull(fields, &fields, 10);
-    out->start_ticks = strtoull(fields, NULL, 10);
-    return 0;
-}
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static void read_boot_id(uint8_t boot_id[16]) {
-    char text[64] = "";
-    memset(boot_id, 0, 16);
-    read_small_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
-    int nibbles = 0;
-    for (const char *c = text; *c != '\0' && nibbles < 32; c++) {
-        int digit = hex_digit(*c);
-        if (digit >= 0) {
-            boot_id[nibbles / 2] = (uint8_t)(boot_id[nibbles / 2] << 4 | digit);
-            nibbles++;
-        }
-    }
-}
-
-static uint64_t pid_namespace(void) {
+struct lk_process lk_process_self(void) {
     struct stat info;
-    return stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0;
-}
-
-int lk_process_self(struct lk_process *out) {
-    lk_fork_watch();
-    struct process_stat self = {.start_ticks = 0};
-    out->pid = (uint32_t)getpid();
-    if (read_process_stat(out->pid, &self) != 0) {
-        return LK_E_SYSTEM;
-    }
-    out->start_ticks = self.start_ticks;
-    out->pid_namespace = pid_namespace();
-    read_boot_id(out->boot_id);
-    return LK_OK;
-}
-
-/* start_mask: which bits of the start time are known. */
-static enum lk_liveness pid_liveness(uint32_t pid, uint64_t start_ticks, uint64_t start_mask) {
-    struct process_stat stat_now;
-    if (pid == 0 || pid > INT32_MAX) {
-        return LK_DEAD;
-    }
-    if (read_process_stat(pid, &stat_now) != 0) {
-        /* /proc may be restricted (hidepid); then the signal probe still knows. */
-        return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? LK_DEAD : LK_ALIVE;
-    }
-    if ((stat_now.start_ticks & start_mask) != (start_ticks & start_mask)) {
-        return LK_DEAD; /* the pid was given to a later process */
-    }
-    /* A zombie will never write again, though its pid exists until the parent reaps it. With
-     * other threads left, only the first thread has ended and the process lives. */
-    bool zombie = stat_now.state == 'Z' || stat_now.state == 'X';
-    return zombie && stat_now.threads <= 1 ? LK_DEAD : LK_ALIVE;
-}
-
-enum lk_liveness lk_process_liveness(const struct lk_process *process) {
-    struct lk_process self;
-    if (lk_process_self(&self) != LK_OK) {
-        return LK_UNKNOWN;
-    }
-    if (memcmp(process->boot_id, self.boot_id, sizeof self.boot_id) != 0) {
-        return LK_DEAD; /* from before the last boot */
-    }
-    if (process->pid_namespace != self.pid_namespace) {
-        return LK_UNKNOWN; /* its pid means nothing here */
-    }
-    return pid_liveness(process->pid, process->start_ticks, UINT64_MAX);
-}
-
-uint64_t lk_process_word(const struct lk_process *process) {
-    return (uint64_t)process->pid << 32 | (process->start_ticks & UINT32_MAX);
-}
-
-enum lk_liveness lk_process_word_liveness(uint64_t word) {
-    return pid_liveness((uint32_t)(word >> 32), word, UINT32_MAX);
+    bool known = stat("/proc/self/ns/pid", &info) == 0;
+    return (struct lk_process){
+        .pid = (uint32_t)getpid(),
+        .pid_namespace = known ? (uint64_t)info.st_ino : 0,
+    };
 }
 
 /* --- description ------------------------------------------------------------------------------ */

@@ -83,20 +83,14 @@ const char *lk_copy_method(void);
 void lk_futex_wait(const _Atomic uint64_t *word, uint64_t expected, uint64_t deadline_ns);
 void lk_futex_wake_all(const _Atomic uint64_t *word);
 
+/* Who a process is, for people to read. Whether it lives, only lk_lock.h knows. */
 struct lk_process {
     uint32_t pid;
-    uint64_t start_ticks;
-    uint64_t pid_namespace;
-    uint8_t boot_id[16];
+    uint64_t pid_namespace; /* 0: not known */
 };
 
 /* This process's identity, right also after fork(). */
-int lk_process_self(struct lk_process *out);
-enum lk_liveness lk_process_liveness(const struct lk_process *process);
-
-/* A viewer entry's identity must fit one atomic word, so that no half-claimed entry exists. */
-uint64_t lk_process_word(const struct lk_process *process);
-enum lk_liveness lk_process_word_liveness(uint64_t word);
+struct lk_process lk_process_self(void);
 
 /* Counts the fork() calls between this process and the one that loaded the core, from the first
  * lk_fork_watch on. */

@@ -32,27 +32,34 @@ struct lk_segment_request {
     const char *run_id;
     size_t run_id_size;
     uint64_t total_size;
+    const uint32_t *allow_uid; /* NULL: only this process's user */
 };
 
 int lk_segment_create(lk_segment **out, const struct lk_segment_request *request);
-int lk_segment_make_ready(lk_segment *segment);
+void lk_segment_make_ready(lk_segment *segment);
 
 /* Map the run's segment. *header receives the checked private copy of the common header. */
 int lk_segment_attach(lk_segment **out, const struct lk_segment_request *request,
                       struct lk_segment_header *header);
 
 /*
- * Map a segment whose owner died, to become its owner instead of replacing it. LK_OK: the file's
- * lock is held, so that nobody reclaims it meanwhile; the lane looks at what it found and calls
+ * Map a segment whose owner died, to become its owner instead of replacing it. LK_OK: its name is
+ * locked, so that nobody reclaims it meanwhile; the lane looks at what it found and calls
  * lk_segment_adopt_finish, or gives up with lk_segment_release. LK_E_EXISTS: the owner lives.
  * LK_E_NOT_FOUND: there is nothing that could be taken over.
  */
 int lk_segment_adopt(lk_segment **out, const struct lk_segment_request *request,
                      struct lk_segment_header *header);
-int lk_segment_adopt_finish(lk_segment *segment);
+void lk_segment_adopt_finish(lk_segment *segment);
 
 /* Let go of an owned segment without ending it: it is as if the owner had died. */
 void lk_segment_leave(lk_segment *segment);
+
+/* Roles of a segment (enum lk_role) beside its owner's: take one, LK_E_TAKEN while another has it;
+ * give it up; ask whether somebody else has it, which needs no lock and costs a system call. */
+int lk_segment_take_role(lk_segment *segment, uint32_t role);
+void lk_segment_drop_role(lk_segment *segment, uint32_t role);
+enum lk_liveness lk_segment_role_holder(const lk_segment *segment, uint32_t role);
 
 /* One more reference for a caller that holds one; lk_segment_release gives it back. */
 void lk_segment_retain(lk_segment *segment);
@@ -75,10 +82,12 @@ int lk_segment_unlink(const struct lk_segment_id *id);
 /* From now on the signal handlers leave this segment alone: its owner has let go of it. */
 void lk_segment_disown(lk_segment *segment);
 
-enum lk_liveness lk_segment_owner(const struct lk_segment_header *header);
-
-/* Copy of the header's first `size` bytes, read through the file, without mapping it. */
-int lk_segment_peek_header(const char *name, void *out, size_t size);
+/*
+ * Copy of the header's first `size` bytes, read through the file, without mapping it. *fd is open
+ * afterwards, whatever the answer, unless it is -1: for lk_lock_holder, and for the caller to
+ * close.
+ */
+int lk_segment_peek(const char *name, void *out, size_t size, int *fd);
 
 /* For the signal handlers; async-signal-safe. */
 bool lk_segment_absorb_fault(void *address);

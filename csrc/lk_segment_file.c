@@ -1,12 +1,13 @@
 /*
- * lk_segment_file.c: the file behind a segment's name, its lock and its identity.
+ * lk_segment_file.c: the file behind a segment's name: opened, judged, removed.
  *
  * Labels: none; what is decided here is decided by the kernel.
  *
- * Who writes: whoever creates, takes over or removes a segment, under the file's lock.
- * Removing a name is only done under that lock, after checking that the name still means the
- * locked file: so two processes that both see an orphan can not remove each other's successor.
- * If the holder of the lock dies: the kernel drops it.
+ * Who writes: whoever creates, takes over or removes a segment, with LK_ROLE_NAME of its file.
+ * Removing a name is only done in that role, after checking that the name still means the locked
+ * file: so two processes that both see an orphan cannot remove each other's successor.
+ * Whom to trust: names are predictable, and everybody may put files into the directory. So a file
+ * is judged by its owner and mode after it was opened, before anything in it is read.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,14 +15,14 @@
 
 #include "lk_segment_file.h"
 
+#include "lk_lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 int lk_file_status(int error) {
@@ -29,6 +30,9 @@ int lk_file_status(int error) {
     case ENOENT: return LK_E_NOT_FOUND;
     case EACCES:
     case EPERM: return LK_E_PERMISSION;
+    case ELOOP: /* a symbolic link */
+    case ENXIO: /* a socket */
+    case EISDIR: return LK_E_UNTRUSTED;
     case ENOMEM:
     case ENOSPC: return LK_E_NO_SPACE;
     default: errno = error; return LK_E_SYSTEM;
@@ -43,7 +47,11 @@ int lk_file_open(const char *name, int flags) {
     }
     snprintf(slashed, sizeof slashed, "/%s", name);
     /* Not blocking: somebody may have put a pipe there, which would hold us until a peer comes. */
-    return shm_open(slashed, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    int fd = shm_open(slashed, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0 && errno == EINVAL) {
+        errno = EISDIR; /* what glibc makes of a directory; the name itself is fine */
+    }
+    return fd;
 }
 
 void lk_file_unlink(const char *name) {
@@ -56,13 +64,28 @@ void lk_file_path(const char *name, char path[LK_FILE_PATH_SIZE]) {
     snprintf(path, LK_FILE_PATH_SIZE, LK_FILE_DIRECTORY "%s", name);
 }
 
-int lk_file_identify(int fd, const char *name, struct lk_segment_id *id, uint64_t *size) {
+static bool trusted(const struct stat *info, const uint32_t *allow_uid) {
+    if (!S_ISREG(info->st_mode)) {
+        return false;
+    }
+    if (allow_uid != NULL && info->st_uid == (uid_t)*allow_uid) {
+        return (info->st_mode & S_IWOTH) == 0;
+    }
+    return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+int lk_file_identify(int fd, const char *name, const uint32_t *allow_uid, struct lk_segment_id *id,
+                     uint64_t *size) {
     struct stat info;
+    id->name[0] = '\0';
+    id->device = 0;
+    id->inode = 0;
+    *size = 0;
     if (fstat(fd, &info) != 0) {
         return LK_E_SYSTEM;
     }
-    if (!S_ISREG(info.st_mode)) {
-        return LK_E_WRONG_KIND;
+    if (!trusted(&info, allow_uid)) {
+        return LK_E_UNTRUSTED;
     }
     snprintf(id->name, sizeof id->name, "%s", name);
     id->device = info.st_dev;
@@ -77,43 +100,29 @@ bool lk_file_is_named(const struct lk_segment_id *id) {
     char path[LK_FILE_PATH_SIZE];
     struct stat info;
     lk_file_path(id->name, path);
-    return stat(path, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode;
+    return lstat(path, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode;
 }
 
-bool lk_file_lock(int fd, int patience_ms) {
-    for (;;) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            return true;
-        }
-        if (patience_ms-- <= 0) {
-            return false;
-        }
-        struct timespec pause = {.tv_sec = 0, .tv_nsec = 1000000};
-        nanosleep(&pause, NULL);
-    }
-}
-
-/* A mapping keeps the open file, and with it the lock, beyond close(): so let go by name. */
-void lk_file_unlock_and_close(int fd) {
-    int saved = errno;
-    flock(fd, LOCK_UN);
-    close(fd);
-    errno = saved;
+bool lk_file_is_ours(const char *name) {
+    char path[LK_FILE_PATH_SIZE];
+    struct stat info;
+    lk_file_path(name, path);
+    return lstat(path, &info) == 0 && info.st_uid == geteuid();
 }
 
 int lk_segment_unlink(const struct lk_segment_id *id) {
-    int fd = lk_file_open(id->name, O_RDONLY);
-    if (fd < 0) {
+    struct lk_lock lock;
+    if (lk_lock_open(&lock, id->name, O_RDWR) != 0) {
         return errno == ENOENT ? LK_OK : lk_file_status(errno);
     }
-    /* Removal happens under the file's lock; see the head of this file. Whoever holds it longer
-     * than a reclaimer could is stuck, and must not keep the owner from removing what it owns. */
-    lk_file_lock(fd, 100);
+    /* Whoever has this role for longer than a reclaimer could is stuck, and must not keep the
+     * owner from removing what it owns. */
+    lk_lock_take_within(&lock, LK_ROLE_NAME, 100);
     struct stat info;
-    if (fstat(fd, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode &&
+    if (fstat(lock.fd, &info) == 0 && info.st_dev == id->device && info.st_ino == id->inode &&
         lk_file_is_named(id)) {
         lk_file_unlink(id->name);
     }
-    lk_file_unlock_and_close(fd);
+    lk_lock_close(&lock);
     return LK_OK;
 }

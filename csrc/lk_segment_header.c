@@ -4,8 +4,8 @@
  * Labels: none; [S1] of lk_segment.c hands the header over, here it is private or a copy.
  *
  * Who writes: a segment's creator before [S1], and whoever takes it over from a dead owner, under
- * the file's lock. Who reads: everybody, as a copy that is judged before it is used.
- * If the owner dies: its identity in the header is what tells.
+ * the lock of its name. Who reads: everybody, as a copy that is judged before it is used.
+ * If the owner dies: its lock tells, not the header.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -13,6 +13,7 @@
 
 #include "lk_segment_header.h"
 
+#include "lk_lock.h"
 #include "lk_segment_file.h"
 
 #include <errno.h>
@@ -36,15 +37,13 @@ static size_t kept_of_run_id(const struct lk_segment_request *request) {
     return request->run_id_size < LK_RUN_ID_MAX ? request->run_id_size : LK_RUN_ID_MAX;
 }
 
-void lk_header_write_owner(struct lk_segment_header *header, const struct lk_process *owner) {
-    header->owner_pid = owner->pid;
-    header->owner_start_ticks = owner->start_ticks;
-    header->owner_pid_namespace = owner->pid_namespace;
-    memcpy(header->owner_boot_id, owner->boot_id, sizeof header->owner_boot_id);
+void lk_header_write_owner(struct lk_segment_header *header) {
+    struct lk_process self = lk_process_self();
+    header->owner_pid = self.pid;
+    header->owner_pid_namespace = self.pid_namespace;
 }
 
-void lk_header_write(struct lk_segment_header *header, const struct lk_segment_request *request,
-                     const struct lk_process *self) {
+void lk_header_write(struct lk_segment_header *header, const struct lk_segment_request *request) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     header->magic = request->magic;
@@ -53,7 +52,7 @@ void lk_header_write(struct lk_segment_header *header, const struct lk_segment_r
     header->header_size = LK_HEADER_SIZE;
     header->total_size = request->total_size;
     header->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    lk_header_write_owner(header, self);
+    lk_header_write_owner(header);
     atomic_store_explicit(&header->heartbeat_ns, lk_clock_ns(), memory_order_relaxed);
     size_t kept = kept_of_run_id(request);
     header->run_id_size = (uint32_t)kept;
@@ -104,39 +103,35 @@ bool lk_header_same_run(const struct lk_segment_header *header,
     return header->run_id_size == kept && memcmp(header->run_id, request->run_id, kept) == 0;
 }
 
-enum lk_liveness lk_segment_owner(const struct lk_segment_header *header) {
-    struct lk_process owner = {
-        .pid = header->owner_pid,
-        .start_ticks = header->owner_start_ticks,
-        .pid_namespace = header->owner_pid_namespace,
-    };
-    memcpy(owner.boot_id, header->owner_boot_id, sizeof owner.boot_id);
-    return lk_process_liveness(&owner);
-}
-
-int lk_segment_peek_header(const char *name, void *out, size_t size) {
+int lk_segment_peek(const char *name, void *out, size_t size, int *fd) {
     memset(out, 0, size);
-    int fd = lk_file_open(name, O_RDONLY);
-    if (fd < 0) {
+    *fd = lk_file_open(name, O_RDONLY);
+    if (*fd < 0) {
         return lk_file_status(errno);
     }
     uint64_t file_size = 0;
-    int status = lk_header_read(fd, out, size, &file_size);
+    int status = lk_header_read(*fd, out, size, &file_size);
     if (status == LK_OK) {
         const struct lk_segment_header *header = out;
         uint32_t ready = atomic_load_explicit(&header->ready, memory_order_relaxed);
         status = lk_header_check(header, ready, file_size);
     }
-    close(fd);
     return status;
 }
 
 int lk_segment_inspect(const char *name, struct lk_segment_info *out) {
     struct lk_segment_header header;
+    struct stat info;
+    int fd;
     memset(out, 0, sizeof *out);
-    int status = lk_segment_peek_header(name, &header, sizeof header);
+    int status = lk_segment_peek(name, &header, sizeof header, &fd);
+    if (fd >= 0) {
+        out->owner = (uint32_t)lk_lock_holder(fd, LK_ROLE_OWNER);
+        out->owner_uid = fstat(fd, &info) == 0 ? (uint32_t)info.st_uid : 0;
+        close(fd);
+    }
     if (status == LK_E_NOT_FOUND || status == LK_E_PERMISSION || status == LK_E_SYSTEM ||
-        status == LK_E_NOT_READY || status == LK_E_WRONG_KIND) {
+        status == LK_E_NOT_READY || status == LK_E_WRONG_KIND || status == LK_E_UNTRUSTED) {
         return status;
     }
     /* The first 128 bytes mean the same in every version, so even a refusal names the owner. */
@@ -145,7 +140,7 @@ int lk_segment_inspect(const char *name, struct lk_segment_info *out) {
     out->version_minor = header.version_minor;
     out->flags = atomic_load_explicit(&header.flags, memory_order_relaxed);
     out->owner_pid = header.owner_pid;
-    out->owner = lk_segment_owner(&header);
+    out->foreign = header.owner_pid_namespace != lk_process_self().pid_namespace;
     out->total_size = header.total_size;
     out->created_unix_ns = header.created_unix_ns;
     out->heartbeat_ns = atomic_load_explicit(&header.heartbeat_ns, memory_order_relaxed);

@@ -9,9 +9,9 @@
 /* LK_KIND_UNKNOWN for a magic that is none of ours. */
 uint32_t lk_header_kind(uint32_t magic);
 
-void lk_header_write(struct lk_segment_header *header, const struct lk_segment_request *request,
-                     const struct lk_process *self);
-void lk_header_write_owner(struct lk_segment_header *header, const struct lk_process *owner);
+/* With this process as the owner. */
+void lk_header_write(struct lk_segment_header *header, const struct lk_segment_request *request);
+void lk_header_write_owner(struct lk_segment_header *header);
 
 /* Read a header through the file: a copy that no truncation can turn into a fault. */
 int lk_header_read(int fd, void *out, size_t size, uint64_t *file_size);

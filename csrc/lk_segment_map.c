@@ -17,6 +17,8 @@
 
 #include "lk_segment_map.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -43,35 +45,72 @@ static struct lk_segment *pool_take(void) {
 }
 
 static void pool_return(struct lk_segment *segment) {
+    lk_lock_close(&segment->lock);
     /* [S3] release: pairs with the acquire in pool_take. */
     atomic_store_explicit(&segment->references, 0, memory_order_release);
 }
 
-int lk_segment_map(lk_segment **out, int fd, const struct lk_segment_id *id, uint64_t size,
-                   int populate) {
+int lk_segment_open(lk_segment **out, const char *name, int flags, const uint32_t *allow_uid) {
     struct lk_segment *segment = pool_take();
+    *out = NULL;
     if (segment == NULL) {
         return LK_E_TOO_MANY;
+    }
+    int status = lk_lock_open(&segment->lock, name, flags) == 0 ? LK_OK : lk_file_status(errno);
+    uint64_t file_size = 0;
+    if (status == LK_OK) {
+        status = lk_file_identify(segment->lock.fd, name, allow_uid, &segment->id, &file_size);
+    }
+    if (status != LK_OK) {
+        int saved = errno;
+        pool_return(segment);
+        errno = saved;
+        return status;
+    }
+    segment->owner_pid = 0;
+    segment->file_size = file_size;
+    lk_file_path(name, segment->path);
+    atomic_store_explicit(&segment->damaged, 0, memory_order_relaxed);
+    atomic_store_explicit(&segment->ownership, LK_OWNED_NOT, memory_order_relaxed);
+    *out = segment;
+    return LK_OK;
+}
+
+/* A descriptor of the segment's file that has nothing to do with the one of its locks. */
+static int open_again(const lk_segment *segment, int *fd) {
+    struct stat info;
+    *fd = lk_file_open(segment->id.name, O_RDWR);
+    if (*fd < 0) {
+        return errno == ENOENT ? LK_E_NOT_READY : lk_file_status(errno);
+    }
+    if (fstat(*fd, &info) == 0 && info.st_dev == segment->id.device &&
+        info.st_ino == segment->id.inode) {
+        return LK_OK;
+    }
+    close(*fd);
+    return LK_E_NOT_READY;
+}
+
+int lk_segment_map(lk_segment *segment, uint64_t size, int populate) {
+    int fd;
+    int status = open_again(segment, &fd);
+    if (status != LK_OK) {
+        return status;
     }
     void *base = size <= SIZE_MAX ? mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
                                          MAP_SHARED | populate, fd, 0)
                                   : MAP_FAILED;
+    int saved = errno;
+    close(fd);
     if (base == MAP_FAILED) {
-        pool_return(segment);
+        errno = saved;
         return LK_E_SYSTEM;
     }
-    segment->id = *id;
-    segment->lock_fd = -1;
-    segment->owner_pid = 0;
-    lk_file_path(id->name, segment->path);
-    atomic_store_explicit(&segment->damaged, 0, memory_order_relaxed);
-    atomic_store_explicit(&segment->ownership, LK_OWNED_NOT, memory_order_relaxed);
     /* [S4] release: pairs with the acquire in lk_segment_absorb_fault; whoever sees this size sees
      * that the entry's last mapping has left `base`. */
     atomic_store_explicit(&segment->size, size, memory_order_release);
     /* [S4] release: pairs with the acquire in lk_segment_absorb_fault; the size is not older. */
     atomic_store_explicit(&segment->base, (uintptr_t)base, memory_order_release);
-    *out = segment;
     return LK_OK;
 }
 
@@ -82,8 +121,8 @@ void lk_segment_retain(lk_segment *segment) {
 
 void lk_segment_release(lk_segment *segment) {
     uint32_t left = atomic_load_explicit(&segment->references, memory_order_relaxed);
-    /* The last reference is not given back before the mapping is gone, or pool_take could hand the
-     * entry out too early. */
+    /* The last reference is not given back before mapping and locks are gone, or pool_take could
+     * hand the entry out too early. */
     for (;;) {
         if (left == 1) {
             break;
@@ -100,13 +139,25 @@ void lk_segment_release(lk_segment *segment) {
     void *base = (void *)atomic_load_explicit(&segment->base, memory_order_relaxed);
     size_t size = (size_t)atomic_load_explicit(&segment->size, memory_order_relaxed);
     lk_segment_disown(segment);
-    atomic_store_explicit(&segment->base, 0, memory_order_relaxed);
-    munmap(base, size);
-    if (segment->lock_fd >= 0) {
-        lk_file_unlock_and_close(segment->lock_fd);
-        segment->lock_fd = -1;
+    if (base != NULL) {
+        atomic_store_explicit(&segment->base, 0, memory_order_relaxed);
+        munmap(base, size);
     }
     pool_return(segment);
+}
+
+/* --- roles ------------------------------------------------------------------------------------ */
+
+int lk_segment_take_role(lk_segment *segment, uint32_t role) {
+    return lk_lock_take(&segment->lock, role);
+}
+
+void lk_segment_drop_role(lk_segment *segment, uint32_t role) {
+    lk_lock_drop(&segment->lock, role);
+}
+
+enum lk_liveness lk_segment_role_holder(const lk_segment *segment, uint32_t role) {
+    return lk_lock_holder(segment->lock.fd, role);
 }
 
 /* --- looking at a mapping ----------------------------------------------------------------------
@@ -145,8 +196,8 @@ bool lk_segment_invalidated(const lk_segment *segment) {
 /* --- ownership, and what the signal handlers do -------------------------------------------------
  */
 
-void lk_segment_own(lk_segment *segment, const struct lk_process *self) {
-    segment->owner_pid = (pid_t)self->pid;
+void lk_segment_own(lk_segment *segment) {
+    segment->owner_pid = getpid();
     /* [S4] release: pairs with the acquire in lk_segment_abandon_owned. */
     atomic_store_explicit(&segment->ownership, LK_OWNED, memory_order_release);
 }
@@ -201,8 +252,9 @@ void lk_segment_abandon_owned(void) {
             continue;
         }
         if (pool[i].owner_pid == self) {
-            /* The name first: once invalidated, a successor may take it, and we hold no lock. */
-            if (stat(pool[i].path, &info) == 0 && info.st_dev == pool[i].id.device &&
+            /* The name first: once invalidated, a successor may take it over, and the name would
+             * be its own. */
+            if (lstat(pool[i].path, &info) == 0 && info.st_dev == pool[i].id.device &&
                 info.st_ino == pool[i].id.inode) {
                 unlink(pool[i].path);
             }

@@ -6,6 +6,7 @@
 #ifndef LK_SEGMENT_MAP_H
 #define LK_SEGMENT_MAP_H
 
+#include "lk_lock.h"
 #include "lk_segment.h"
 #include "lk_segment_file.h"
 
@@ -18,19 +19,23 @@ struct lk_segment {
     _Atomic uint32_t ownership;
     _Atomic uintptr_t base; /* 0 while the entry is being filled or emptied */
     _Atomic uint64_t size;
-    int lock_fd; /* holds the creation lock until ready, else -1 */
+    struct lk_lock lock; /* the roles that this handle has */
     pid_t owner_pid;
+    uint64_t file_size; /* when it was opened */
     struct lk_segment_id id;
     char path[LK_FILE_PATH_SIZE];
 };
 
-/* Map the file behind fd, with one reference. `populate`: 0 or MAP_POPULATE. */
-int lk_segment_map(lk_segment **out, int fd, const struct lk_segment_id *id, uint64_t size,
-                   int populate);
+/* Open the file of a name, with one reference; lk_file_identify has the terms. Not mapped yet. */
+int lk_segment_open(lk_segment **out, const char *name, int flags, const uint32_t *allow_uid);
+
+/* Map the file from an open file of its own. `populate`: 0 or MAP_POPULATE. LK_E_NOT_READY when the
+ * name leads to another file by now. */
+int lk_segment_map(lk_segment *segment, uint64_t size, int populate);
 
 /* From now on the signal handlers end this segment with the process; lk_segment_disown undoes it.
  */
-void lk_segment_own(lk_segment *segment, const struct lk_process *self);
+void lk_segment_own(lk_segment *segment);
 
 static inline struct lk_segment_header *lk_segment_header_of(const lk_segment *segment) {
     return lk_segment_base(segment);

@@ -2,9 +2,11 @@
  * lk_step_client.c, its labels in lk_step.h. */
 #include "lk_step.h"
 
+#include "lk_lock.h"
 #include "lk_ring.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Far beyond any engine, far below what could overflow 64 bits in a product of three. */
 #define ENVS_MAX (1u << 24)
@@ -167,16 +169,17 @@ void lk_step_find_regions(void *base, const struct lk_step_geometry *geometry,
     out->images = region(base, geometry->image_offset);
 }
 
-void lk_step_tell_state(const struct lk_step_header *header, struct lk_step_state *out) {
+void lk_step_tell_state(const struct lk_step_header *header, enum lk_liveness client,
+                        struct lk_step_state *out) {
     memset(out, 0, sizeof *out);
     /* relaxed: numbers to look at; nothing is read on their account. The completed ones first, so
      * that there are never more of them than sent. */
     out->completed = atomic_load_explicit(&header->frame_seq, memory_order_relaxed);
     out->sent = atomic_load_explicit(&header->action_seq, memory_order_relaxed);
-    uint64_t client = atomic_load_explicit(&header->client, memory_order_relaxed);
-    if (client != 0) {
-        out->client_pid = (uint32_t)(client >> 32);
-        out->client = lk_process_word_liveness(client);
+    uint64_t word = atomic_load_explicit(&header->client, memory_order_relaxed);
+    if (word != 0) {
+        out->client_pid = (uint32_t)(word >> 32);
+        out->client = client;
     }
 }
 
@@ -189,9 +192,15 @@ int64_t lk_step_segment_size(const struct lk_step_config *config) {
 
 int lk_step_inspect(const char *name, struct lk_step_config *config, struct lk_step_state *state) {
     struct lk_step_header header;
+    enum lk_liveness client = LK_UNKNOWN;
+    int fd;
     memset(config, 0, sizeof *config);
     memset(state, 0, sizeof *state);
-    int status = lk_segment_peek_header(name, &header, sizeof header);
+    int status = lk_segment_peek(name, &header, sizeof header, &fd);
+    if (fd >= 0) {
+        client = lk_lock_holder(fd, LK_ROLE_CLIENT);
+        close(fd);
+    }
     if (status == LK_OK && header.segment.magic != LK_MAGIC_STEP) {
         status = LK_E_WRONG_KIND;
     }
@@ -202,6 +211,6 @@ int lk_step_inspect(const char *name, struct lk_step_config *config, struct lk_s
         return status;
     }
     lk_step_config_of(&header.geometry, config);
-    lk_step_tell_state(&header, state);
+    lk_step_tell_state(&header, client, state);
     return LK_OK;
 }

@@ -2,9 +2,8 @@
  * lk_step.h: what the step lane's server and client share: geometry and the arithmetic of
  * exchanges.
  *
- * Labels
- *   [T1] client: release by whoever leaves the place / acquire by whoever takes it
- *   The two sequences use [W1] and [W2] of lk_wait.h, the end of the segment [S2] of lk_segment.c.
+ * Labels: the two sequences use [W1] and [W2] of lk_wait.h, the end of the segment [S2] of
+ * lk_segment.c.
  *
  * Why that suffices: the two sides never touch a region at the same time. What the client writes,
  * it writes while no exchange of that half is under way, and action_seq [W1] hands it over; what
@@ -62,7 +61,8 @@ static inline uint64_t lk_step_slice(uint64_t deadline_ns) {
     return end < deadline_ns ? end : deadline_ns;
 }
 
-/* Fill in what both ends can say about the lane. */
-void lk_step_tell_state(const struct lk_step_header *header, struct lk_step_state *out);
+/* Fill in what both ends can say about the lane, and what they know of the client. */
+void lk_step_tell_state(const struct lk_step_header *header, enum lk_liveness client,
+                        struct lk_step_state *out);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * lk_step_client.c: the trainer's end of the step lane.
  *
- * Labels: [W1] [W2] of lk_wait.h for the two sequences, [T1] of lk_step.h for the client's place,
- * [S2] of lk_segment.c for the segment's end.
+ * Labels: [W1] [W2] of lk_wait.h for the two sequences, [S2] of lk_segment.c for the segment's end.
+ * The client's place is a role (lk_lock.h).
  *
  * Who writes: actions, seeds, reset flags and action_seq; what happens if either side dies is told
- * in lk_step_server.c. A client that dies leaves its place marked; the next one sees that its
- * process is gone, takes the place over, and begins once the exchanges that the dead one had sent
- * are completed.
+ * in lk_step_server.c. A client that dies leaves its place marked; the next one can take the
+ * role, which the kernel has freed, and begins once the exchanges that the dead one had sent are
+ * completed.
  */
 #include "lk_cmd.h"
 #include "lk_guard.h"
@@ -23,61 +23,56 @@ struct lk_step_client {
     struct lk_step_regions regions;
     uint64_t sent;     /* action_seq, from private memory */
     uint64_t received; /* exchanges whose results the caller has */
-    uint64_t identity; /* how our place is marked */
     struct lk_spin spin;
-    struct lk_segment_header owner;
     struct lk_step_geometry geometry;
     lk_cmd *commands;
 };
 
 /* --- attaching -------------------------------------------------------------------------------- */
 
-static int open_segment(lk_step_client *client, const char *name, size_t name_size) {
+static int open_segment(lk_step_client *client, const char *name, size_t name_size,
+                        const uint32_t *allow_uid) {
     struct lk_segment_request request = {
         .kind = LK_KIND_STEP,
         .magic = LK_MAGIC_STEP,
         .run_id = name,
         .run_id_size = name_size,
+        .allow_uid = allow_uid,
     };
-    int status = lk_segment_attach(&client->segment, &request, &client->owner);
+    struct lk_segment_header header;
+    int status = lk_segment_attach(&client->segment, &request, &header);
     if (status != LK_OK) {
         return status;
     }
     client->header = lk_segment_base(client->segment);
     memcpy(&client->geometry, &client->header->geometry, sizeof client->geometry);
-    status = lk_step_check(&client->geometry, client->owner.total_size);
+    status = lk_step_check(&client->geometry, header.total_size);
     if (status == LK_OK && lk_segment_damaged(client->segment)) {
         status = LK_E_TRUNCATED;
     }
     return status;
 }
 
+/* The role hands over what the client before us did (lk_lock.h): what it wrote without sending it
+ * is older than what we write. */
 static int take_place(lk_step_client *client) {
-    struct lk_process self;
-    int status = lk_process_self(&self);
-    if (status != LK_OK) {
-        return status;
+    struct lk_step_header *header = client->header;
+    int status = lk_segment_take_role(client->segment, LK_ROLE_CLIENT);
+    if (status == LK_OK) {
+        /* relaxed, all three: only whoever has the role writes them. The count makes the word of
+         * each client another one, whatever numbers pid namespaces give them. */
+        uint64_t count = atomic_load_explicit(&header->clients, memory_order_relaxed) + 1;
+        uint64_t word = (uint64_t)lk_process_self().pid << 32 | (count & UINT32_MAX);
+        atomic_store_explicit(&header->clients, count, memory_order_relaxed);
+        atomic_store_explicit(&header->client, word, memory_order_relaxed);
     }
-    client->identity = lk_process_word(&self);
-    _Atomic uint64_t *place = &client->header->client;
-    /* relaxed: the exchange below decides */
-    uint64_t holder = atomic_load_explicit(place, memory_order_relaxed);
-    if (holder != 0 && lk_process_word_liveness(holder) != LK_DEAD) {
-        return LK_E_TAKEN;
-    }
-    /* [T1] acquire: pairs with the release in leave_place. What the client before us wrote without
-     * sending it is older than what we write. If two want the place, one exchange succeeds. */
-    bool ours = atomic_compare_exchange_strong_explicit(place, &holder, client->identity,
-                                                        memory_order_acquire, memory_order_relaxed);
-    return ours ? LK_OK : LK_E_TAKEN;
+    return status;
 }
 
 static void leave_place(lk_step_client *client) {
-    uint64_t ours = client->identity;
-    /* [T1] release: pairs with the acquire in take_place of the next client. Only if it is still
-     * ours: to a client of another pid namespace we look dead, and it may have taken the place. */
-    atomic_compare_exchange_strong_explicit(&client->header->client, &ours, 0, memory_order_release,
-                                            memory_order_relaxed);
+    /* relaxed: see take_place */
+    atomic_store_explicit(&client->header->client, 0, memory_order_relaxed);
+    lk_segment_drop_role(client->segment, LK_ROLE_CLIENT);
 }
 
 /* Begin where the client before us stopped. */
@@ -86,7 +81,7 @@ static int join(lk_step_client *client) {
     /* [W1] acquire: pairs with the release in lk_announce of the server; what it wrote for its last
      * exchange is visible, and we may write where it has read. */
     uint64_t completed = atomic_load_explicit(&header->frame_seq, memory_order_acquire);
-    /* relaxed: [T1] has shown us what the client before us did, and nobody else raises it */
+    /* relaxed: the role has shown us what the client before us did, and nobody else raises it */
     uint64_t sent = atomic_load_explicit(&header->action_seq, memory_order_relaxed);
     if (sent != completed) {
         return sent - completed <= client->geometry.halves ? LK_E_NOT_READY : LK_E_CORRUPT;
@@ -99,7 +94,8 @@ static int join(lk_step_client *client) {
 
 static int server_gone(void *context) {
     const lk_step_client *client = context;
-    return lk_segment_invalidated(client->segment) || lk_segment_owner(&client->owner) == LK_DEAD;
+    return lk_segment_invalidated(client->segment) ||
+           lk_segment_role_holder(client->segment, LK_ROLE_OWNER) == LK_DEAD;
 }
 
 static int open_commands(lk_step_client *client) {
@@ -128,7 +124,8 @@ static int settle(lk_step_client *client) {
     return status;
 }
 
-int lk_step_attach(lk_step_client **out, const char *name, size_t name_size) {
+int lk_step_attach(lk_step_client **out, const char *name, size_t name_size,
+                   const uint32_t *allow_uid) {
     *out = NULL;
     if (name_size == 0) {
         return LK_E_INVALID;
@@ -138,7 +135,7 @@ int lk_step_attach(lk_step_client **out, const char *name, size_t name_size) {
         return LK_E_SYSTEM;
     }
     client->spin = LK_STEP_SPIN_START;
-    int status = open_segment(client, name, name_size);
+    int status = open_segment(client, name, name_size, allow_uid);
     if (status == LK_OK) {
         status = settle(client);
     }
@@ -283,7 +280,7 @@ int lk_step_client_state(lk_step_client *client, struct lk_step_state *out) {
     if (status != LK_OK) {
         return status;
     }
-    lk_step_tell_state(client->header, out);
+    lk_step_tell_state(client->header, LK_ALIVE, out); /* that is us */
     out->sent = client->sent;
     return leave(client, LK_OK);
 }

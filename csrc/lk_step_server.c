@@ -1,8 +1,8 @@
 /*
  * lk_step_server.c: the engine's end of the step lane.
  *
- * Labels: [W1] [W2] of lk_wait.h for the two sequences, [T1] of lk_step.h for the client's place,
- * [S1] [S2] of lk_segment.c for the segment's beginning and end.
+ * Labels: [W1] [W2] of lk_wait.h for the two sequences, [S1] [S2] of lk_segment.c for the segment's
+ * beginning and end. The client's place is a role (lk_lock.h).
  *
  * Who writes: the server everything but the actions, seeds, action_seq and the client's place; the
  * reset flags it only clears. Who reads: one client.
@@ -25,7 +25,7 @@ struct lk_step_server {
     struct lk_step_header *header;
     struct lk_step_regions regions;
     uint64_t completed; /* frame_seq, from private memory: nobody else may move it for us */
-    uint64_t client;    /* the one that was last seen in the place */
+    uint64_t lost;      /* the last client whose death was told */
     uint64_t heartbeat_ns;
     struct lk_spin spin;
     struct lk_step_geometry geometry;
@@ -35,11 +35,18 @@ struct lk_step_server {
 
 /* --- creation --------------------------------------------------------------------------------- */
 
-static int client_gone(void *context) {
-    const struct lk_step_header *header = context;
-    /* relaxed: only whether that process lives is asked. Nobody there: one may come. */
+/* The client that has died in its place, 0 if none has. Nobody there: one may come. */
+static uint64_t dead_client(const lk_segment *segment) {
+    const struct lk_step_header *header = lk_segment_base(segment);
+    /* relaxed: only its death is asked for; what it did is read behind action_seq. One that leaves
+     * clears the word before it gives up the role, so a word without a holder is a dead one's. */
     uint64_t client = atomic_load_explicit(&header->client, memory_order_relaxed);
-    return client != 0 && lk_process_word_liveness(client) == LK_DEAD;
+    bool dead = client != 0 && lk_segment_role_holder(segment, LK_ROLE_CLIENT) == LK_DEAD;
+    return dead ? client : 0;
+}
+
+static int client_gone(void *context) {
+    return dead_client(context) != 0;
 }
 
 static int fill(lk_step_server *server, const char *info_names, const char *description) {
@@ -59,31 +66,25 @@ static int fill(lk_step_server *server, const char *info_names, const char *desc
     if (geometry->cmd_ring_size == 0) {
         return LK_OK;
     }
-    struct lk_cmd_peer peer = {.gone = client_gone, .context = header};
+    struct lk_cmd_peer peer = {.gone = client_gone, .context = server->segment};
     return lk_cmd_open(&server->commands, server->segment, geometry->cmd_s2c_offset,
                        geometry->cmd_c2s_offset, geometry->cmd_ring_size, &peer);
 }
 
 static int open_segment(lk_step_server *server, const struct lk_segment_request *request,
                         const char *info_names, const char *description) {
-    int status;
-    do {
-        status = lk_segment_create(&server->segment, request);
-        if (status != LK_OK) {
-            return status;
-        }
-        status = fill(server, info_names, description);
-        if (status == LK_OK) {
-            status = lk_segment_make_ready(server->segment);
-        }
-        if (status != LK_OK) {
-            /* Its name was removed while we built it: nobody can find this one. */
-            lk_cmd_free(server->commands);
-            server->commands = NULL;
-            lk_segment_release(server->segment);
-        }
-    } while (status == LK_E_NOT_READY);
-    return status;
+    int status = lk_segment_create(&server->segment, request);
+    if (status != LK_OK) {
+        return status;
+    }
+    status = fill(server, info_names, description);
+    if (status != LK_OK) {
+        lk_segment_unlink(lk_segment_identity(server->segment));
+        lk_segment_release(server->segment);
+        return status;
+    }
+    lk_segment_make_ready(server->segment);
+    return LK_OK;
 }
 
 static bool names_end(const struct lk_step_config *config, const char *info_names) {
@@ -155,14 +156,10 @@ static void beat(lk_step_server *server, uint64_t now) {
 
 /* Whether the client that we knew has died since; once for each. */
 static bool lost_client(lk_step_server *server) {
-    /* relaxed: only whether that process lives is asked; what it did is read behind action_seq */
-    uint64_t client = atomic_load_explicit(&server->header->client, memory_order_relaxed);
-    if (client != 0 && lk_process_word_liveness(client) == LK_DEAD) {
-        bool news = client != server->client;
-        server->client = client;
-        return news;
-    }
-    return false;
+    uint64_t client = dead_client(server->segment);
+    bool news = client != 0 && client != server->lost;
+    server->lost = news ? client : server->lost;
+    return news;
 }
 
 /* 1 when an exchange is there, 0 when not. */
@@ -261,7 +258,8 @@ int lk_step_server_state(lk_step_server *server, struct lk_step_state *out) {
     if (status != LK_OK) {
         return status;
     }
-    lk_step_tell_state(server->header, out);
+    enum lk_liveness client = lk_segment_role_holder(server->segment, LK_ROLE_CLIENT);
+    lk_step_tell_state(server->header, client, out);
     out->completed = server->completed;
     return leave(server, LK_OK);
 }
@@ -299,6 +297,7 @@ int lk_step_server_close(lk_step_server *server) {
         if (!lk_guard_forked(&server->guard)) {
             lk_segment_disown(server->segment);
             say_goodbye(server);
+            lk_segment_drop_role(server->segment, LK_ROLE_OWNER); /* views may keep the rest */
         }
         lk_segment_release(server->segment);
         server->segment = NULL;

@@ -3,8 +3,11 @@
  * lk_traj_create.c and lk_traj_reader.c. */
 #include "lk_traj.h"
 
+#include "lk_lock.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PAGE 4096u
 #define RING_MIN 1024u
@@ -183,24 +186,13 @@ int lk_traj_adopt_geometry(const lk_segment *segment, uint64_t total_size,
 
 /* --- inspection ------------------------------------------------------------------------------- */
 
-static enum lk_liveness liveness_of(uint64_t identity) {
-    if ((identity & LK_TRAJ_FOREIGN) != 0) {
-        return LK_UNKNOWN;
-    }
-    return identity == 0 ? LK_DEAD : lk_process_word_liveness(identity);
-}
-
-static uint32_t pid_of(uint64_t identity) {
-    return (uint32_t)((identity & ~LK_TRAJ_FOREIGN) >> 32);
-}
-
 void lk_traj_ring_describe(const struct lk_traj_ring *ring, uint64_t ring_size,
-                           struct lk_traj_ring_status *out) {
-    uint64_t identity = atomic_load_explicit(&ring->identity, memory_order_relaxed);
+                           enum lk_liveness producer, struct lk_traj_ring_status *out) {
+    uint64_t word = atomic_load_explicit(&ring->producer, memory_order_relaxed);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t depth = atomic_load_explicit(&ring->head, memory_order_relaxed) - tail;
-    out->producer_pid = pid_of(identity);
-    out->producer = (uint32_t)liveness_of(identity);
+    out->producer_pid = (uint32_t)word; /* without LK_TRAJ_KEPT */
+    out->producer = (uint32_t)producer;
     out->waiting = atomic_load_explicit(&ring->wake_at, memory_order_relaxed) != 0;
     out->spoiled = atomic_load_explicit(&ring->spoiled, memory_order_relaxed) != 0;
     out->session = atomic_load_explicit(&ring->session, memory_order_relaxed);
@@ -212,43 +204,55 @@ void lk_traj_ring_describe(const struct lk_traj_ring *ring, uint64_t ring_size,
     out->stalled_ns = atomic_load_explicit(&ring->stalled_ns, memory_order_relaxed);
 }
 
+/* Fields and rings of the file whose geometry was checked. */
+static int inspect_rings(int fd, const struct lk_traj_geometry *geometry,
+                         struct lk_traj_field *fields, struct lk_traj_ring_status *rings) {
+    /* All that comes before the rings' data; aligned for the words in it. */
+    uint64_t size = geometry->data_offset;
+    void *copy = aligned_alloc(LK_CACHE_LINE, size);
+    if (copy == NULL) {
+        return LK_E_SYSTEM;
+    }
+    if (pread(fd, copy, size, 0) != (ssize_t)size) {
+        free(copy);
+        return LK_E_TRUNCATED;
+    }
+    if (fields != NULL) {
+        memcpy(fields, (uint8_t *)copy + geometry->schema_offset,
+               geometry->fields * sizeof *fields);
+    }
+    for (uint32_t i = 0; rings != NULL && i < geometry->rings; i++) {
+        lk_traj_ring_describe(lk_traj_ring_at(copy, geometry, i), geometry->ring_size,
+                              lk_lock_holder(fd, LK_ROLE_PRODUCER + i), &rings[i]);
+    }
+    free(copy);
+    return LK_OK;
+}
+
 int lk_traj_inspect(const char *name, struct lk_traj_status *out, struct lk_traj_field *fields,
                     struct lk_traj_ring_status *rings) {
     struct lk_traj_header header;
     memset(out, 0, sizeof *out);
-    int status = lk_segment_peek_header(name, &header, sizeof header);
+    int fd;
+    int status = lk_segment_peek(name, &header, sizeof header, &fd);
     if (status == LK_OK && header.segment.magic != LK_MAGIC_TRAJ) {
         status = LK_E_WRONG_KIND;
     }
     if (status == LK_OK) {
         status = lk_traj_check(&header.geometry, header.segment.total_size);
     }
-    if (status != LK_OK) {
-        return status;
+    if (status == LK_OK) {
+        out->config = lk_traj_config_of(&header.geometry);
+        out->consumer_pid = (uint32_t)atomic_load_explicit(&header.consumer, memory_order_relaxed);
+        out->consumer = (uint32_t)lk_lock_holder(fd, LK_ROLE_OWNER);
+        out->takeovers = atomic_load_explicit(&header.takeovers, memory_order_relaxed);
     }
-    uint64_t consumer = atomic_load_explicit(&header.consumer, memory_order_relaxed);
-    out->config = lk_traj_config_of(&header.geometry);
-    out->consumer_pid = pid_of(consumer);
-    out->consumer = consumer == 0 ? LK_DEAD : (uint32_t)lk_segment_owner(&header.segment);
-    out->takeovers = atomic_load_explicit(&header.takeovers, memory_order_relaxed);
-    if (fields == NULL && rings == NULL) {
-        return LK_OK;
+    if (status == LK_OK && (fields != NULL || rings != NULL)) {
+        status = inspect_rings(fd, &header.geometry, fields, rings);
     }
-    /* Once more, with all that comes before the rings' data; aligned for the words in it. */
-    void *copy = aligned_alloc(LK_CACHE_LINE, header.geometry.data_offset);
-    if (copy == NULL) {
-        return LK_E_SYSTEM;
+    if (fd >= 0) {
+        close(fd);
     }
-    status = lk_segment_peek_header(name, copy, header.geometry.data_offset);
-    if (status == LK_OK && fields != NULL) {
-        memcpy(fields, (uint8_t *)copy + header.geometry.schema_offset,
-               header.geometry.fields * sizeof *fields);
-    }
-    for (uint32_t i = 0; status == LK_OK && rings != NULL && i < header.geometry.rings; i++) {
-        lk_traj_ring_describe(lk_traj_ring_at(copy, &header.geometry, i), header.geometry.ring_size,
-                              &rings[i]);
-    }
-    free(copy);
     return status;
 }
 

@@ -54,7 +54,7 @@ int lk_traj_adopt_geometry(const lk_segment *segment, uint64_t total_size,
                            struct lk_traj_geometry *geometry, struct lk_traj_schema *schema);
 
 void lk_traj_ring_describe(const struct lk_traj_ring *ring, uint64_t ring_size,
-                           struct lk_traj_ring_status *out);
+                           enum lk_liveness producer, struct lk_traj_ring_status *out);
 
 static inline uint64_t lk_traj_round_up(uint64_t size) {
     return (size + LK_CACHE_LINE - 1) / LK_CACHE_LINE * LK_CACHE_LINE;

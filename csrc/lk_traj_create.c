@@ -17,21 +17,14 @@
 /* --- creating and taking over ----------------------------------------------------------------- */
 
 static int open_new(lk_traj_reader *reader, const struct lk_segment_request *request) {
-    int status;
-    do {
-        status = lk_segment_create(&reader->segment, request);
-        if (status != LK_OK) {
-            return status;
-        }
+    int status = lk_segment_create(&reader->segment, request);
+    if (status == LK_OK) {
         reader->header = lk_segment_base(reader->segment);
         reader->header->geometry = reader->geometry;
         memcpy((uint8_t *)reader->header + reader->geometry.schema_offset, reader->schema.fields,
                reader->schema.count * sizeof *reader->schema.fields);
-        status = lk_segment_make_ready(reader->segment);
-        if (status != LK_OK) {
-            lk_segment_release(reader->segment);
-        }
-    } while (status == LK_E_NOT_READY);
+        lk_segment_make_ready(reader->segment);
+    }
     return status;
 }
 
@@ -52,9 +45,7 @@ static int open_left(lk_traj_reader *reader, const struct lk_segment_request *re
             status = LK_E_SCHEMA;
         }
         if (status == LK_OK) {
-            status = lk_segment_adopt_finish(reader->segment);
-        }
-        if (status == LK_OK) {
+            lk_segment_adopt_finish(reader->segment);
             reader->header = lk_segment_base(reader->segment);
             reader->geometry = geometry;
             atomic_fetch_add_explicit(&reader->header->takeovers, 1, memory_order_relaxed);
@@ -68,10 +59,8 @@ static int open_left(lk_traj_reader *reader, const struct lk_segment_request *re
 
 /* Begin each ring where it was last released. */
 static int settle(lk_traj_reader *reader) {
-    struct lk_process self;
-    int status = lk_process_self(&self);
     reader->rings = calloc(reader->geometry.rings, sizeof *reader->rings);
-    if (status != LK_OK || reader->rings == NULL) {
+    if (reader->rings == NULL) {
         return LK_E_SYSTEM;
     }
     for (uint32_t i = 0; i < reader->geometry.rings; i++) {
@@ -90,7 +79,7 @@ static int settle(lk_traj_reader *reader) {
         }
     }
     atomic_store_explicit(&reader->header->asleep, 0, memory_order_relaxed);
-    atomic_store_explicit(&reader->header->consumer, lk_process_word(&self), memory_order_relaxed);
+    atomic_store_explicit(&reader->header->consumer, lk_process_self().pid, memory_order_relaxed);
     return LK_OK;
 }
 
@@ -172,6 +161,7 @@ int lk_traj_reader_close(lk_traj_reader *reader) {
             for (uint32_t i = 0; i < reader->geometry.rings; i++) {
                 lk_futex_wake_all(&reader->rings[i].ring->tail);
             }
+            lk_segment_drop_role(reader->segment, LK_ROLE_OWNER); /* views may keep the rest */
         }
         let_go(reader);
     }

@@ -337,10 +337,11 @@ int lk_traj_exhausted(lk_traj_reader *reader) {
     }
     bool waits = false;
     for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-        struct lk_traj_ring_status ring;
-        lk_traj_ring_describe(reader->rings[i].ring, reader->geometry.ring_size, &ring);
-        bool held = reader->rings[i].first < reader->rings[i].next;
-        waits = waits || (held && ring.waiting && ring.producer != LK_DEAD);
+        const struct lk_traj_ring_state *state = &reader->rings[i];
+        bool held = state->first < state->next;
+        waits = waits ||
+                (held && atomic_load_explicit(&state->ring->wake_at, memory_order_relaxed) != 0 &&
+                 lk_segment_role_holder(reader->segment, LK_ROLE_PRODUCER + i) != LK_DEAD);
     }
     return leave(reader, waits && !ready(reader));
 }
@@ -372,7 +373,9 @@ int lk_traj_reader_rings(lk_traj_reader *reader, struct lk_traj_ring_status *rin
         return status;
     }
     for (uint32_t i = 0; i < reader->geometry.rings; i++) {
-        lk_traj_ring_describe(reader->rings[i].ring, reader->geometry.ring_size, &rings[i]);
+        lk_traj_ring_describe(reader->rings[i].ring, reader->geometry.ring_size,
+                              lk_segment_role_holder(reader->segment, LK_ROLE_PRODUCER + i),
+                              &rings[i]);
     }
     return leave(reader, LK_OK);
 }

@@ -13,32 +13,13 @@
  *   [J2] tail: release store by the consumer / acquire load by the producer
  *   [J3] full fence between "raise head, look at asleep" and "set asleep, look at the heads"
  *   [J4] full fence between "raise tail, look at wake_at" and "set wake_at, look at tail"
- *   [J5] identity: release by a producer that leaves / acquire by the one that takes its ring
+ * Who puts into a ring is a role (lk_lock.h), which also hands over what the last one left.
  */
 #ifndef LK_TRAJ_RING_H
 #define LK_TRAJ_RING_H
 
 #include "lk_layout.h"
 #include "lk_platform.h"
-
-/* --- who puts --------------------------------------------------------------------------------- */
-
-/* Take a ring whose identity is `found`: 0, or that of a process known to be dead. */
-static inline bool lk_traj_ring_claim(struct lk_traj_ring *ring, uint64_t found, uint64_t ours) {
-    /* [J5] acquire: pairs with the release in lk_traj_ring_leave; the head that the last producer
-     * left is seen. One that died did not release, but it was found dead through the kernel, which
-     * ends a process after its last store. */
-    return atomic_compare_exchange_strong_explicit(&ring->identity, &found, ours,
-                                                   memory_order_acquire, memory_order_relaxed);
-}
-
-/* Only if it is still ours. */
-static inline void lk_traj_ring_leave(struct lk_traj_ring *ring, uint64_t ours) {
-    /* [J5] release: pairs with the acquire in lk_traj_ring_claim. Without it, the next producer
-     * could begin at an older head, over records that are there. */
-    atomic_compare_exchange_strong_explicit(&ring->identity, &ours, 0, memory_order_release,
-                                            memory_order_relaxed);
-}
 
 /* --- the producer's steps --------------------------------------------------------------------- */
 

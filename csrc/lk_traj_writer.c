@@ -87,10 +87,7 @@ static int check_consumer(lk_traj_writer *writer, uint64_t now) {
         return LK_OK;
     }
     writer->consumer_checked_ns = now;
-    uint64_t consumer = atomic_load_explicit(&writer->header->consumer, memory_order_relaxed);
-    bool gone = consumer == 0 || (writer->judges && (consumer & LK_TRAJ_FOREIGN) == 0 &&
-                                  lk_process_word_liveness(consumer) == LK_DEAD);
-    if (!gone) {
+    if (lk_segment_role_holder(writer->segment, LK_ROLE_OWNER) != LK_DEAD) {
         writer->absent_since_ns = 0;
         return LK_OK;
     }
@@ -182,7 +179,7 @@ static int64_t finish(lk_traj_writer *writer, const void *metadata, uint64_t met
         padding->position = writer->head;
     }
     record->kind = LK_TRAJ_RECORD;
-    record->producer_pid = (uint32_t)((writer->identity & ~LK_TRAJ_FOREIGN) >> 32);
+    record->producer_pid = (uint32_t)writer->producer;
     record->position = at;
     record->size = writer->places.size;
     record->session = writer->session;
@@ -311,16 +308,15 @@ int lk_traj_writer_ring(lk_traj_writer *writer, struct lk_traj_ring_status *out)
     if (status != LK_OK) {
         return status;
     }
-    lk_traj_ring_describe(writer->ring, writer->geometry.ring_size, out);
+    lk_traj_ring_describe(writer->ring, writer->geometry.ring_size, LK_ALIVE, out);
     return (int)leave(writer, LK_OK);
 }
 
 int lk_traj_writer_place(lk_traj_writer *writer, struct lk_traj_place *out) {
     int status = lk_guard_enter_lightly(&writer->guard);
     if (status == LK_OK) {
-        const struct lk_traj_ring *first = lk_traj_ring_at(writer->header, &writer->geometry, 0);
         *out = (struct lk_traj_place){
-            .ring = (uint32_t)(writer->ring - first),
+            .ring = lk_traj_writer_ring_index(writer),
             .session = writer->session,
             .position = writer->head,
         };

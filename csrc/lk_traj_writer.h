@@ -12,7 +12,6 @@
 struct lk_traj_writer {
     struct lk_guard guard;
     bool reserved;
-    bool judges; /* of the consumer's pid namespace, so that its pid means something here */
     lk_segment *segment;
     struct lk_traj_header *header;
     struct lk_traj_ring *ring;
@@ -21,7 +20,7 @@ struct lk_traj_writer {
     uint64_t tail; /* as last seen */
     uint64_t number;
     uint64_t session;
-    uint64_t identity;
+    uint64_t producer; /* how our ring is marked */
     uint64_t records, bytes, stalls, stalled_ns;
     uint64_t stalled_at; /* the head at the last stall: waiting in pieces counts as one */
     uint64_t absence_ns;
@@ -35,6 +34,10 @@ struct lk_traj_writer {
     struct lk_traj_geometry geometry;
     struct lk_traj_schema schema;
 };
+
+static inline uint32_t lk_traj_writer_ring_index(const lk_traj_writer *writer) {
+    return (uint32_t)(writer->ring - lk_traj_ring_at(writer->header, &writer->geometry, 0));
+}
 
 /* Whether a tail can be that of a ring whose head is ours. */
 static inline bool lk_traj_writer_plausible(const lk_traj_writer *writer, uint64_t tail) {

@@ -52,7 +52,7 @@ GARBAGE: dict[str, tuple[Callable[[bytes], bytes], type[lanekit.LanekitError]]] 
         lanekit.WrongSegmentKind,
     ),
     "another major version": (
-        lambda image: header_with(image, 4, "<H", 2),
+        lambda image: header_with(image, 4, "<H", 3),
         lanekit.WrongSegmentVersion,
     ),
     "half a segment": (lambda image: image[: len(image) // 2], lanekit.SegmentTruncated),
@@ -140,7 +140,10 @@ def test_reclaim_leaves_the_shared_memory_of_other_programs_alone() -> None:
 
 
 def test_a_file_that_somebody_keeps_locked_is_not_blamed_on_process_0(run_id: str) -> None:
-    script = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(1, flush=1)"
+    script = (
+        "import fcntl, struct, sys; f = open(sys.argv[1], 'w'); fcntl.fcntl(f, fcntl.F_OFD_SETLK, "
+        "struct.pack('@hhqqi4x', fcntl.F_WRLCK, 0, 0, 1, 0)); print(1, flush=True)"
+    )
     holder = subprocess.Popen(
         [sys.executable, "-c", f"{script}; sys.stdin.read()", path_of(run_id)],
         stdin=subprocess.PIPE,

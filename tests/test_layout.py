@@ -45,7 +45,7 @@ class ReaderFromThePage:
 
     def newest(self) -> tuple[int, bytes, tuple[float, ...], bytes | None]:
         assert self.u32(0) == 0x464C414E
-        assert struct.unpack_from("<HH", self.data, 4) == (1, 1)
+        assert struct.unpack_from("<HH", self.data, 4) == (2, 0)
         assert self.u32(64) == 0x52454459
         assert self.u64(16) == len(self.data)
         head, capacity, stride = self.u64(576), self.u32(528), self.u64(544)

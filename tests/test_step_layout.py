@@ -7,6 +7,7 @@ every wait stand for them, and single 8-byte stores through a memory map are wha
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import mmap
 import os
@@ -41,9 +42,12 @@ def name_from_the_page(lane: str) -> str:
     return f"lanekit-step-{slug}-{digest}"
 
 
-def start_ticks(pid: int) -> int:
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[19])
+def take_role(path: str, role: int) -> int:
+    """Lock one byte through a descriptor that is never mapped, and return it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    lock = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, role, 1, 0)
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+    return descriptor
 
 
 class RawLane:
@@ -86,15 +90,16 @@ class EngineFromThePage(RawLane):
             end += -(-size // 64) * 64
         name = name_from_the_page(lane)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        with open(os.open(f"/dev/shm/{name}", flags, 0o600), "r+b") as file:
+        self.path = Path("/dev/shm") / name
+        with open(os.open(self.path, flags, 0o600), "r+b") as file:
+            naming = take_role(str(self.path), 0)
+            self.owning = take_role(str(self.path), 1)
             os.posix_fallocate(file.fileno(), 0, end)
             super().__init__(file, end)
-        self.path = Path("/dev/shm") / name
         pid = os.getpid()
-        boot = uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()).bytes
         namespace = os.stat(f"/proc/{pid}/ns/pid").st_ino
-        header = struct.pack("<IHHIIQQ", 0x4C524243, 1, 1, 4096, pid, end, time.time_ns())
-        header += struct.pack("<QQ", start_ticks(pid), namespace) + boot
+        header = struct.pack("<IHHIIQQ", 0x4C524243, 2, 0, 4096, pid, end, time.time_ns())
+        header += struct.pack("<Q", namespace)
         self.memory[: len(header)] = header
         self.memory[128 : 136 + len(lane)] = struct.pack("<II", len(lane), 0) + lane.encode()
         geometry = struct.pack("<BBBBIII8s8sII", 0, 1, 0, 0, ENVS, OBS, ACT, b"<f4", b"<f4", 4, 4)
@@ -108,6 +113,7 @@ class EngineFromThePage(RawLane):
         self.resets = self.array(offsets[5], "u1", (ENVS,))
         self.seeds = self.array(offsets[6], "<u8", (ENVS,))
         self.memory[64:68] = struct.pack("<I", 0x52454459)  # ready, last
+        os.close(naming)
 
     def serve(self, exchanges: int) -> None:
         for number in range(1, exchanges + 1):
@@ -126,7 +132,8 @@ class TrainerFromThePage(RawLane):
     """Takes the trainer's place at a lane of float32 arrays."""
 
     def __init__(self, lane: str) -> None:
-        with open(f"/dev/shm/{name_from_the_page(lane)}", "r+b") as file:
+        path = f"/dev/shm/{name_from_the_page(lane)}"
+        with open(path, "r+b") as file:
             super().__init__(file, os.fstat(file.fileno()).st_size)
         assert self.u32(0) == 0x4C524243
         assert self.u32(64) == 0x52454459
@@ -135,9 +142,9 @@ class TrainerFromThePage(RawLane):
         self.obs = self.array(offsets[0], "<f4", (envs, obs))
         self.actions = self.array(offsets[1], "<f4", (envs, act))
         self.resets = self.array(offsets[5], "u1", (envs,))
-        assert self.word(1024).value == 0, "the place is taken"
-        pid = os.getpid()
-        self.word(1024).value = pid << 32 | start_ticks(pid) & 0xFFFFFFFF
+        self.place = take_role(path, 2)
+        self.word(1032).value += 1
+        self.word(1024).value = os.getpid() << 32 | self.word(1032).value & 0xFFFFFFFF
         assert self.word(1088).value == self.word(1152).value
         self.resets[:] = 0
 
@@ -149,6 +156,7 @@ class TrainerFromThePage(RawLane):
 
     def leave(self) -> None:
         self.word(1024).value = 0
+        os.close(self.place)
 
 
 @pytest.fixture

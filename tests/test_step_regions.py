@@ -74,7 +74,7 @@ def test_the_offsets_in_the_file_are_those_of_the_page(lane: str) -> None:
         server.commit()
 
         found = HeaderFromThePage(lane)
-        assert struct.unpack_from("<IHHI", found.data) == (0x4C524243, 1, 1, 4096)
+        assert struct.unpack_from("<IHHI", found.data) == (0x4C524243, 2, 0, 4096)
         expected = {
             "mode": 1,
             "halves": 2,

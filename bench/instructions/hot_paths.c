@@ -31,7 +31,7 @@ static void frames(long count, int read) {
     lk_frame_writer *writer;
     lk_frame_reader *reader;
     must(lk_frame_create(&writer, name, strlen(name), &config), "create");
-    must(lk_frame_attach(&reader, name, strlen(name), 900000000), "attach");
+    must(lk_frame_attach(&reader, name, strlen(name), 900000000, NULL), "attach");
     must(lk_frame_publish(writer, pixels, sizeof pixels, NULL, 0), "publish");
     for (long i = 0; i < count; i++) {
         if (read) {
@@ -63,7 +63,7 @@ static void steps(long count, int commands) {
     char message[64] = "a command of the usual size";
     size_t size;
     must(lk_step_create(&server, name, strlen(name), &config, "", ""), "create");
-    must(lk_step_attach(&client, name, strlen(name)), "attach");
+    must(lk_step_attach(&client, name, strlen(name), NULL), "attach");
     for (long i = 0; i < count; i++) {
         if (commands) {
             must(lk_cmd_send(lk_step_client_commands(client), message, sizeof message, 0,
@@ -98,7 +98,7 @@ static void records(long count) {
     lk_traj_writer *writer;
     uint32_t spoiled;
     must(lk_traj_create(&reader, name, strlen(name), &config, fields), "create");
-    must(lk_traj_attach(&writer, name, strlen(name), fields, 2, 0, 900000000), "attach");
+    must(lk_traj_attach(&writer, name, strlen(name), fields, 2, 0, 900000000, NULL), "attach");
     for (long i = 0; i < count; i++) {
         must(lk_traj_put(writer, put, "meta", 4, 0), "put");
         must(lk_traj_take(reader, 1, &record, taken, &spoiled), "take");

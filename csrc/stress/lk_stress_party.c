@@ -100,7 +100,7 @@ int lk_stress_find_reader(struct lk_stress_party *me, int back, lk_frame_reader 
     size_t size = lk_stress_lane_run_id(me->plan, back, run_id);
     int status;
     do {
-        status = lk_frame_attach(reader, run_id, size, 0);
+        status = lk_frame_attach(reader, run_id, size, 0, NULL);
     } while (status != LK_OK && not_yet(me, status));
     return status;
 }

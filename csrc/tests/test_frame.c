@@ -14,7 +14,7 @@ static lk_frame_writer *open_writer(const char *run, uint32_t capacity) {
 
 static lk_frame_reader *open_reader(const char *run) {
     lk_frame_reader *reader;
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 900000000));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 900000000, NULL));
     return reader;
 }
 
@@ -154,7 +154,7 @@ static void somebody_watches_only_while_a_reader_is_there(void) {
     lk_frame_writer *writer = open_writer(run, 3);
     CHECK_STATUS(0, lk_frame_watched(writer));
     lk_frame_reader *unseen;
-    CHECK_STATUS(LK_OK, lk_frame_attach(&unseen, run, strlen(run), 0));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&unseen, run, strlen(run), 0, NULL));
     CHECK_STATUS(0, lk_frame_watched(writer));
     lk_frame_reader *first = open_reader(run);
     lk_frame_reader *second = open_reader(run);
@@ -165,7 +165,7 @@ static void somebody_watches_only_while_a_reader_is_there(void) {
     CHECK_STATUS(0, lk_frame_watched(writer));
     /* A lease ends by itself. */
     lk_frame_reader *brief;
-    CHECK_STATUS(LK_OK, lk_frame_attach(&brief, run, strlen(run), 20000000));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&brief, run, strlen(run), 20000000, NULL));
     CHECK_STATUS(1, lk_frame_watched(writer));
     pause_ms(40);
     CHECK_STATUS(0, lk_frame_watched(writer));
@@ -193,7 +193,7 @@ static void impossible_requests_are_refused(void) {
     }
     CHECK_STATUS(4096 + 3 * (64 + 384 + 64), lk_frame_segment_size(&good));
     CHECK_STATUS(LK_E_INVALID, lk_frame_create(&writer, run, 0, &good));
-    CHECK_STATUS(LK_E_NOT_FOUND, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_NOT_FOUND, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     CHECK_STATUS(LK_OK, lk_frame_create(&writer, run, strlen(run), &good));
     CHECK_STATUS(LK_E_SIZE, lk_frame_publish(writer, frame, sizeof frame - 1, NULL, 0));
     CHECK_STATUS(LK_E_METADATA_SIZE, lk_frame_publish(writer, frame, sizeof frame, frame, 41));

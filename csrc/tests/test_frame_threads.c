@@ -40,7 +40,7 @@ static void *read_frames(void *choice) {
     struct lk_frame_info info;
     uint64_t last = 0;
     int status;
-    while ((status = lk_frame_attach(&reader, run, strlen(run), 900000000)) != LK_OK) {
+    while ((status = lk_frame_attach(&reader, run, strlen(run), 900000000, NULL)) != LK_OK) {
         CHECK(status == LK_E_NOT_FOUND || status == LK_E_NOT_READY);
     }
     while (!atomic_load_explicit(&done, memory_order_acquire)) {

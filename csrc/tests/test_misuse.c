@@ -50,7 +50,7 @@ int main(void) {
     struct lk_frame_config config = small_rgb(4);
     CHECK_STATUS(LK_OK, lk_frame_create(&writer, run, strlen(run), &config));
     lk_frame_reader *reader;
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     pthread_t threads[2];
     pthread_t watcher;
     int values[2] = {11, 222};

@@ -81,7 +81,7 @@ static void a_live_owner_is_respected_and_a_killed_one_replaced(void) {
     lk_frame_reader *reader;
     struct lk_frame_info info;
     CHECK_STATUS(LK_E_EXISTS, lk_frame_create(&writer, run, strlen(run), &config));
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     CHECK_STATUS(LK_ALIVE, lk_frame_writer_liveness(reader));
     stop(child, SIGKILL);
     CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
@@ -123,7 +123,7 @@ static void termination_leaves_nothing_behind(void) {
         fresh_run(run);
         pid_t child = start_writer(run, 1);
         lk_frame_reader *reader;
-        CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0));
+        CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
         stop(child, signals[i]);
         CHECK(!name_exists(run));
         CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
@@ -137,7 +137,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void) {
     lk_frame_writer *writer = open_writer(run);
     lk_frame_reader *reader;
     struct lk_frame_info info;
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -166,14 +166,14 @@ static void a_truncated_segment_is_an_error_not_a_crash(void) {
     lk_frame_reader *late;
     struct lk_frame_info info;
     CHECK_STATUS(1, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 900000000));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 900000000, NULL));
     int fd = open_file(run);
     CHECK(ftruncate(fd, 0) == 0);
     CHECK_STATUS(LK_E_TRUNCATED, lk_frame_read(reader, 0, got, sizeof got, NULL, 0, &info));
     CHECK_STATUS(LK_E_TRUNCATED, lk_frame_publish(writer, frame, sizeof frame, NULL, 0));
-    CHECK_STATUS(LK_E_NOT_READY, lk_frame_attach(&late, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_NOT_READY, lk_frame_attach(&late, run, strlen(run), 0, NULL));
     CHECK(ftruncate(fd, 100) == 0);
-    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_attach(&late, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_attach(&late, run, strlen(run), 0, NULL));
     close(fd);
     lk_frame_writer *second = open_writer(run); /* nobody can use what is left */
     CHECK_STATUS(1, lk_frame_publish(second, frame, sizeof frame, NULL, 0));
@@ -203,25 +203,25 @@ static void each_refusal_has_its_own_status(void) {
     close(fd);
 
     atomic_store(&header->segment.ready, 0);
-    CHECK_STATUS(LK_E_NOT_READY, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_NOT_READY, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     atomic_store(&header->segment.ready, 7);
-    CHECK_STATUS(LK_E_WRONG_KIND, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_WRONG_KIND, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     atomic_store(&header->segment.ready, LK_READY);
     header->segment.magic ^= 1;
-    CHECK_STATUS(LK_E_WRONG_KIND, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_WRONG_KIND, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     CHECK_STATUS(LK_E_WRONG_KIND, lk_frame_create(&other, run, strlen(run), &config));
     header->segment.magic ^= 1;
     header->segment.version_major++;
-    CHECK_STATUS(LK_E_WRONG_VERSION, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_WRONG_VERSION, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     header->segment.version_major--;
     header->segment.total_size += 4096;
-    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_TRUNCATED, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     header->segment.total_size -= 4096;
     header->geometry.slot_stride += 64;
-    CHECK_STATUS(LK_E_BAD_GEOMETRY, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_E_BAD_GEOMETRY, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     header->geometry.slot_stride -= 64;
     header->segment.version_minor++; /* a newer minor version stays readable */
-    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0));
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     lk_frame_reader_free(reader);
     munmap(header, sizeof *header);
 

@@ -41,7 +41,7 @@ static lk_step_server *serve(const char *run, uint32_t halves, struct lk_step_re
 static lk_step_client *join(const char *run, struct lk_step_regions *regions) {
     lk_step_client *client;
     lk_segment *segment;
-    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run)));
+    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run), NULL));
     CHECK_STATUS(LK_OK, lk_step_client_regions(client, &segment, regions));
     lk_segment_release(segment);
     return client;
@@ -130,17 +130,17 @@ static void one_client_at_a_time(void) {
     struct lk_step_regions there, here;
     struct lk_step_exchange exchange;
     lk_step_client *second;
-    CHECK_STATUS(LK_E_NOT_FOUND, lk_step_attach(&second, run, strlen(run)));
+    CHECK_STATUS(LK_E_NOT_FOUND, lk_step_attach(&second, run, strlen(run), NULL));
     lk_step_server *server = serve(run, 1, &there);
     lk_step_client *client = join(run, &here);
-    CHECK_STATUS(LK_E_TAKEN, lk_step_attach(&second, run, strlen(run)));
+    CHECK_STATUS(LK_E_TAKEN, lk_step_attach(&second, run, strlen(run), NULL));
     here.resets[2] = LK_RESET_PLAIN;
     CHECK_STATUS(LK_OK, lk_step_send(client, LK_STEP_STEP, &exchange));
     lk_step_client_free(client);
     /* What it sent is completed first. */
-    CHECK_STATUS(LK_E_NOT_READY, lk_step_attach(&second, run, strlen(run)));
+    CHECK_STATUS(LK_E_NOT_READY, lk_step_attach(&second, run, strlen(run), NULL));
     CHECK_STATUS(1, lk_step_wait_actions(server, soon, LK_WAIT_HYBRID, &exchange));
-    CHECK_STATUS(LK_E_NOT_READY, lk_step_attach(&second, run, strlen(run)));
+    CHECK_STATUS(LK_E_NOT_READY, lk_step_attach(&second, run, strlen(run), NULL));
     CHECK_STATUS(LK_OK, lk_step_commit(server));
     there.resets[3] = LK_RESET_PLAIN; /* as if it had died while it wrote flags */
     second = join(run, &here);

@@ -47,7 +47,7 @@ static void train(const char *run, uint32_t halves, int strategy, uint64_t from,
     lk_segment *segment;
     struct lk_step_regions lane;
     struct lk_step_exchange sent, got;
-    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run)));
+    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run), NULL));
     CHECK_STATUS(LK_OK, lk_step_client_regions(client, &segment, &lane));
     const uint64_t *obs = lane.obs;
     for (uint64_t n = from; n < from + count + halves - 1; n++) {
@@ -172,7 +172,7 @@ static void a_killed_server_is_noticed(void) {
         _exit(0);
     }
     CHECK(read(ready[0], &byte, 1) == 1);
-    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run)));
+    CHECK_STATUS(LK_OK, lk_step_attach(&client, run, strlen(run), NULL));
     CHECK(kill(child, SIGSTOP) == 0);
     CHECK_STATUS(LK_OK, lk_step_send(client, LK_STEP_RESET, &exchange));
     CHECK_STATUS(0, lk_step_receive(client, 1000000, LK_WAIT_BLOCK, &exchange));

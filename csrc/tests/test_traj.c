@@ -165,17 +165,21 @@ static void another_schema_is_refused(void) {
     lk_traj_reader *reader = open_reader(fresh_run(run), 1, 4096);
     lk_traj_writer *writer;
     small_schema(fields);
-    CHECK_STATUS(LK_E_SCHEMA, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 1, 0));
-    CHECK_STATUS(LK_E_SCHEMA, lk_traj_attach(&writer, run, strlen(run), fields, 2, 0, 0));
+    CHECK_STATUS(LK_E_SCHEMA,
+                 lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 1, 0, NULL));
+    CHECK_STATUS(LK_E_SCHEMA, lk_traj_attach(&writer, run, strlen(run), fields, 2, 0, 0, NULL));
     fields[2].shape[0] = 4;
-    CHECK_STATUS(LK_E_SCHEMA, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0));
+    CHECK_STATUS(LK_E_SCHEMA,
+                 lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0, NULL));
     fields[2].shape[0] = 0;
-    CHECK_STATUS(LK_E_INVALID, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0));
+    CHECK_STATUS(LK_E_INVALID,
+                 lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0, NULL));
     small_schema(fields);
     strcpy(fields[1].name, "tokens");
-    CHECK_STATUS(LK_E_INVALID, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0));
+    CHECK_STATUS(LK_E_INVALID,
+                 lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0, NULL));
     small_schema(fields);
-    CHECK_STATUS(LK_OK, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0));
+    CHECK_STATUS(LK_OK, lk_traj_attach(&writer, run, strlen(run), fields, FIELDS, 0, 0, NULL));
     struct lk_traj_config config;
     struct lk_traj_field found[LK_TRAJ_FIELDS_MAX];
     CHECK_STATUS(LK_OK, lk_traj_writer_config(writer, &config, found));
@@ -194,7 +198,7 @@ static void producers_come_and_go(void) {
     lk_traj_writer *first = open_producer(run);
     lk_traj_writer *second = open_producer(run);
     lk_traj_writer *third;
-    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&third, run, strlen(run), NULL, 0, 0, 0));
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&third, run, strlen(run), NULL, 0, 0, 0, NULL));
     CHECK_STATUS(1, put_numbered(first, 1, 1, 10, 0));
     lk_traj_writer_free(first);
     third = open_producer(run); /* in the ring of the first, behind what it left */
@@ -208,7 +212,7 @@ static void producers_come_and_go(void) {
     lk_traj_writer_free(third);
     CHECK_STATUS(LK_OK, lk_traj_reader_unlink(reader));
     lk_traj_reader_free(reader);
-    CHECK_STATUS(LK_E_NOT_FOUND, lk_traj_attach(&third, run, strlen(run), NULL, 0, 0, 0));
+    CHECK_STATUS(LK_E_NOT_FOUND, lk_traj_attach(&third, run, strlen(run), NULL, 0, 0, 0, NULL));
 }
 
 static void a_consumer_that_leaves_is_followed_without_loss(void) {
@@ -307,7 +311,7 @@ static void one_spoiled_ring(size_t in_control, size_t in_record, int size, uint
     CHECK(take_one(reader) == 2);
     lk_traj_writer_free(bad);
     lk_traj_writer *next;
-    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&next, run, strlen(run), NULL, 0, 0, 0));
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&next, run, strlen(run), NULL, 0, 0, 0, NULL));
     lk_traj_writer_free(good);
     munmap(base, mapped);
     end_lane(reader);

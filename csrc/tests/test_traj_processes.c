@@ -33,7 +33,7 @@ static void *shared(size_t size) {
 static void produce_for_ever(uint32_t who) {
     uint32_t random = who + 1;
     lk_traj_writer *writer;
-    while (lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, UINT64_MAX) != LK_OK) {
+    while (lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, UINT64_MAX, NULL) != LK_OK) {
         pause_ms(1);
     }
     for (uint32_t n = 1;; n++) {
@@ -61,7 +61,7 @@ static void end(pid_t child) {
 
 static void put_three_and_wait_to_be_killed(uint32_t ring) {
     lk_traj_writer *writer;
-    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), ring, UINT64_MAX));
+    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), ring, UINT64_MAX, NULL));
     for (uint32_t n = 1; n <= 3; n++) {
         CHECK_STATUS(n, put_numbered(writer, 0, n + book->finished[0], 10, UINT64_MAX));
     }
@@ -80,15 +80,15 @@ static void a_kept_ring_waits_for_its_successor(void) {
         pause_ms(1);
     }
     /* Taken while its producer lives; nobody else's when it is dead. */
-    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0));
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0, NULL));
     end(child);
     lk_traj_writer *other = open_producer(run);
-    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, 0));
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, 0, NULL));
     /* A ring that is not kept has no successor, nor has one that is not there. */
-    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 1, 0));
-    CHECK_STATUS(LK_E_INVALID, lk_traj_attach_kept(&writer, run, strlen(run), 2, 0));
+    CHECK_STATUS(LK_E_TAKEN, lk_traj_attach_kept(&writer, run, strlen(run), 1, 0, NULL));
+    CHECK_STATUS(LK_E_INVALID, lk_traj_attach_kept(&writer, run, strlen(run), 2, 0, NULL));
     end(start(put_three_and_wait_to_be_killed, 0)); /* perhaps before it put anything */
-    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0));
+    CHECK_STATUS(LK_OK, lk_traj_attach_kept(&writer, run, strlen(run), 0, 0, NULL));
     CHECK_STATUS(LK_OK, lk_traj_writer_place(writer, &place));
     CHECK(place.ring == 0 && place.session >= 2 && place.position > 0);
     uint64_t before = place.position;
@@ -269,7 +269,7 @@ static void a_lane_without_consumer_says_so_at_last(void) {
     memset(book, 0, sizeof *book);
     pid_t consumer = start(consume_for_ever, 0);
     lk_traj_writer *writer;
-    while (lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, 1000000) != LK_OK) {
+    while (lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, 1000000, NULL) != LK_OK) {
         pause_ms(1);
     }
     end(consumer);

@@ -106,19 +106,6 @@ static void *take_cells(void *unused) {
     return NULL;
 }
 
-static uint64_t plain_left_behind;
-
-static void *stay_a_while(void *name) {
-    for (uint64_t stays = 0; stays < 2000;) {
-        if (lk_traj_ring_claim(&ring, 0, *(uint64_t *)name)) {
-            plain_left_behind++;
-            lk_traj_ring_leave(&ring, *(uint64_t *)name);
-            stays++;
-        }
-    }
-    return NULL;
-}
-
 static void together(void *(*first)(void *), void *one, void *(*second)(void *), void *two) {
     pthread_t threads[2];
     CHECK(pthread_create(&threads[0], NULL, first, one) == 0);
@@ -128,10 +115,7 @@ static void together(void *(*first)(void *), void *one, void *(*second)(void *),
 }
 
 int main(void) {
-    uint64_t names[] = {1, 2};
     everything_arrives_once_and_in_order();
     together(put_cells, NULL, take_cells, NULL);
-    together(stay_a_while, &names[0], stay_a_while, &names[1]);
-    CHECK(plain_left_behind == 4000);
     return 0;
 }

@@ -37,7 +37,7 @@ static inline lk_traj_reader *open_reader(const char *run, uint32_t rings, uint6
 
 static inline lk_traj_writer *open_producer(const char *run) {
     lk_traj_writer *writer;
-    CHECK_STATUS(LK_OK, lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, UINT64_MAX));
+    CHECK_STATUS(LK_OK, lk_traj_attach(&writer, run, strlen(run), NULL, 0, 0, UINT64_MAX, NULL));
     return writer;
 }
 

@@ -11,6 +11,9 @@ import errno
 import functools
 import math
 import os
+import pwd
+import re
+import stat
 import sys
 import time
 import weakref
@@ -111,10 +114,6 @@ _MEANINGS: dict[int, tuple[type[Exception], str]] = {
         "writer",
     ),
     lib.LK_E_NO_SPACE: (errors.OutOfSharedMemory, "{what}: shared memory is full"),
-    lib.LK_E_PERMISSION: (
-        errors.SegmentPermissionDenied,
-        "{what}: belongs to another user; use another run id, or run as that user",
-    ),
     lib.LK_E_CLOSED: (errors.HandleClosed, "{what}: this handle was closed"),
     lib.LK_E_FORKED: (
         errors.HandleForked,
@@ -163,6 +162,8 @@ def fail(status: int, what: str) -> NoReturn:
     if status == lib.LK_E_SYSTEM:
         code = ffi.errno
         raise errors.SegmentError(f"{what}: {_refusal(code)}")
+    if status in (lib.LK_E_PERMISSION, lib.LK_E_UNTRUSTED):
+        raise errors.SegmentPermissionDenied(f"{what}: {_distrust(what)}")
     if status not in _MEANINGS:
         name = ffi.string(lib.lk_status_name(status)).decode()
         raise errors.LanekitError(f"{what}: unexpected status {name} ({status})")
@@ -180,6 +181,64 @@ def _refusal(code: int) -> str:
     if code == errno.EROFS:
         return f"{refused}: {SHM_DIRECTORY} is mounted read-only; {REMEDY_OF_READ_ONLY}"
     return refused
+
+
+def _distrust(what: str) -> str:
+    """Say why the file that `what` names is not to be used: whose it is, and the remedy."""
+    found = re.search(r"lanekit-[\w.-]+", what)
+    path = os.path.join(SHM_DIRECTORY, found.group() if found else "")
+    remedy = "use another run id"
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return f"not this user's to use; {remedy}, or run as the user that it belongs to"
+    owner = user_name(info.st_uid)
+    ours = info.st_uid == os.geteuid()
+    removal = f"`lanekit clean --force {os.path.basename(path)}` removes it"
+    if not stat.S_ISREG(info.st_mode):
+        kind = _FILE_KINDS.get(stat.S_IFMT(info.st_mode), "a special file")
+        if ours and stat.S_ISDIR(info.st_mode):
+            return f"{path} is {kind}, not a segment; remove it: rm -r {path}"
+        if ours:
+            return f"{path} is {kind}, not a segment; {removal}"
+        return f"{path} is {kind} of {owner}, not a segment; {remedy}, or as root: rm {path}"
+    if not ours:
+        return (
+            f"belongs to {owner}, and this process runs as {user_name(os.geteuid())}; {remedy}, "
+            f"run as that user, or pass allow_uid={info.st_uid} if the two share it on purpose"
+        )
+    mode = stat.S_IMODE(info.st_mode)
+    return (
+        f"others may write to it (mode {mode:04o}), so nobody can trust its content; {removal}, or "
+        f"chmod 600 {path} if it was opened up by mistake"
+    )
+
+
+_FILE_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def user_name(uid: int) -> str:
+    """Return a user as people know it."""
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def uid_pointer(allow_uid: int | None) -> CData:
+    """Return what the core's attach calls take for `allow_uid`; None trusts nobody else."""
+    if allow_uid is None:
+        return ffi.NULL
+    if not isinstance(allow_uid, int) or not 0 <= allow_uid < 2**32 - 1:
+        raise ValueError(f"allow_uid is a user's number or None, not {allow_uid!r}")
+    return ffi.new("uint32_t *", allow_uid)
 
 
 def check(status: int, what: str) -> int:

@@ -36,7 +36,7 @@ class SegmentError(LanekitError):
     """A shared-memory segment could not be created, joined or used."""
 
 
-class SegmentNotFound(SegmentError):
+class SegmentNotFound(SegmentError, FileNotFoundError):
     """No segment exists for this run: its writer has not started, or has left."""
 
 
@@ -44,7 +44,7 @@ class SegmentNotReady(SegmentError):
     """The segment is being created right now; trying again soon will work."""
 
 
-class SegmentExists(SegmentError):
+class SegmentExists(SegmentError, FileExistsError):
     """A live process owns this run's segment. Its pid is in :attr:`owner_pid`."""
 
     def __init__(self, message: str, owner_pid: int = 0) -> None:
@@ -80,8 +80,8 @@ class SegmentInvalidated(SegmentError):
     """The segment was marked as left: create a new writer."""
 
 
-class SegmentPermissionDenied(SegmentError):
-    """The segment belongs to another user."""
+class SegmentPermissionDenied(SegmentError, PermissionError):
+    """What has the segment's name belongs to another user, or others may write to it."""
 
 
 class OutOfSharedMemory(SegmentError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from lanekit import errors
-from lanekit._core import SHM_DIRECTORY, check, ffi, lib
+from lanekit._core import SHM_DIRECTORY, check, ffi, lib, user_name
 
 SegmentKind = Literal["frame", "step", "traj"]
 Liveness = Literal["alive", "dead", "unknown"]
@@ -63,10 +63,21 @@ class SegmentInfo:
     size: int
     owner_pid: int
     owner: Liveness
+    owner_uid: int
+    foreign: bool
+    """Whether the owner is in another pid namespace, so that its pid is a number from there."""
     invalidated: bool
     created_unix_ns: int
     heartbeat_ns: int
     """CLOCK_MONOTONIC time of the owner's last sign of life."""
+
+    @property
+    def owner_text(self) -> str:
+        """The owner as lists show it: its pid and state, and what is unusual about it."""
+        notes = [user_name(self.owner_uid)] if self.owner_uid != os.geteuid() else []
+        notes += ["another pid namespace"] if self.foreign else []
+        state = "left" if self.invalidated else self.owner
+        return f"{self.owner_pid} {state}" + (f" ({', '.join(notes)})" if notes else "")
 
     @property
     def orphan(self) -> bool:
@@ -85,6 +96,8 @@ def inspect_segment(name: str) -> SegmentInfo:
         size=out.total_size,
         owner_pid=out.owner_pid,
         owner=_LIVENESS[out.owner],
+        owner_uid=out.owner_uid,
+        foreign=bool(out.foreign),
         invalidated=bool(out.flags & lib.LK_FLAG_INVALIDATED),
         created_unix_ns=out.created_unix_ns,
         heartbeat_ns=out.heartbeat_ns,
@@ -114,7 +127,8 @@ def scan_segments() -> Iterator[SegmentInfo | tuple[str, errors.LanekitError]]:
 def reclaim_segment(name: str, *, force: bool = False) -> None:
     """Remove a segment whose owner is dead or has left; attached readers are told.
 
-    Raises :class:`~lanekit.SegmentExists` if its owner lives, unless `force` is set.
+    Raises :class:`~lanekit.SegmentExists` if its owner lives, unless `force` is set, and
+    :class:`~lanekit.SegmentPermissionDenied` if it is another user's, forced or not.
     """
     if not name.startswith(_PREFIX):
         raise ValueError(
@@ -123,11 +137,13 @@ def reclaim_segment(name: str, *, force: bool = False) -> None:
     check(lib.lk_segment_reclaim(os.fsencode(name), int(force)), f"segment {name}")
 
 
-def owner_of(name: str) -> int:
-    """Return the pid that owns a segment, 0 if that can not be told."""
+def owner_of(name: str) -> tuple[int, str]:
+    """Return the pid that owns a segment, 0 if that cannot be told, and how to call its process."""
     out = ffi.new("struct lk_segment_info *")
     lib.lk_segment_inspect(os.fsencode(name), out)  # a refusal for its version fills this in, too
-    return int(out.owner_pid)
+    pid = int(out.owner_pid)
+    where = " of another pid namespace, such as a container's," if out.foreign else ""
+    return pid, f"process {pid}{where}"
 
 
 def check_orphan(name: str) -> None:

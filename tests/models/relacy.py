@@ -32,6 +32,7 @@ UNITS = (
     ("lk_ring.c", ""),
     ("lk_guard.h", ""),
     ("lk_traj_ring.h", ""),
+    ("lk_lock.h", ""),
     ("lk_segment.h", ""),
     ("lk_segment_file.h", ""),
     ("lk_segment_file.c", ""),

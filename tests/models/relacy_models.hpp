@@ -66,8 +66,7 @@ static const struct {
     {"fault_reuse", search<fault_reuse>}, {"abandon", search<abandon>},
     {"step_exchange", search<step_exchange>}, {"step_place", search<step_place>},
     {"step_succession", search<step_succession>},
-    {"ring_pass", search<ring_pass>},     {"ring_bell", search<ring_bell>},
-    {"ring_claim", search<ring_claim>},
+    {"ring_pass", search<ring_pass>},     {"ring_bell", search<ring_bell>}, 
 };
 
 // usage: relacy_models                             list the models

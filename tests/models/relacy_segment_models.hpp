@@ -50,11 +50,9 @@ struct references : rl::test_suite<references, 3> {
             lk_segment_release(segment);
             return;
         }
-        struct lk_segment_id id;
-        id.inode = MODEL_INODE + 1;
         lk_segment *segment = nullptr;
-        if (lk_segment_map(&segment, 3, &id, model_file_size, 0) == LK_OK) {
-            RL_ASSERT(segment->lock_fd == -1);
+        if (lk_segment_open(&segment, "n", O_RDWR, NULL) == LK_OK) {
+            RL_ASSERT(lk_segment_map(segment, model_file_size, 0) == LK_OK);
         }
     }
 };
@@ -64,7 +62,6 @@ struct references : rl::test_suite<references, 3> {
 struct ready : rl::test_suite<ready, 2> {
     static const int preemptions = 3;
     world w;
-    struct lk_segment_header private_header;
     struct lk_frame_geometry private_geometry;
 
     void before() {
@@ -80,11 +77,8 @@ struct ready : rl::test_suite<ready, 2> {
         lk_segment *segment = nullptr;
         w.reader->run_id_size = 1;
         w.reader->run_id[0] = 'r';
-        int status = reader_open_segment(w.reader, &segment, &private_header, &private_geometry);
+        int status = reader_open_segment(w.reader, &segment, &private_geometry);
         RL_ASSERT(status == LK_OK || status == LK_E_NOT_READY || status == LK_E_TOO_MANY);
-        if (status == LK_OK) {
-            RL_ASSERT(private_header.owner_pid == MODEL_PID);
-        }
     }
 };
 
@@ -127,9 +121,7 @@ struct fault : rl::test_suite<fault, 2> {
     }
     void thread(unsigned index) {
         if (index == 0) {
-            struct lk_segment_id id;
-            lk_segment *segment = nullptr;
-            RL_ASSERT(lk_segment_map(&segment, 3, &id, 10, 0) == LK_OK);
+            model_map(10);
         } else {
             RL_ASSERT(!lk_segment_absorb_fault((char *)&w.header + 500));
         }
@@ -151,10 +143,8 @@ struct fault_reuse : rl::test_suite<fault_reuse, 2> {
     }
     void thread(unsigned index) {
         if (index == 0) {
-            struct lk_segment_id id;
-            lk_segment *segment = w.entries;
-            lk_segment_release(segment);
-            RL_ASSERT(lk_segment_map(&segment, 3, &id, 1000, 0) == LK_OK);
+            lk_segment_release(w.entries);
+            model_map(1000);
         } else {
             RL_ASSERT(!lk_segment_absorb_fault(fault_at));
         }
@@ -176,11 +166,10 @@ struct abandon : rl::test_suite<abandon, 2> {
             struct lk_segment_request request = {LK_KIND_FRAME, LK_MAGIC_FRAME, "r", 1,
                                                  model_file_size};
             lk_segment *segment = nullptr;
-            RL_ASSERT(build(&segment, 3, "n", &request) == LK_OK);
+            RL_ASSERT(lk_segment_open(&segment, "n", O_RDWR, NULL) == LK_OK);
+            RL_ASSERT(build(segment, &request) == LK_OK);
             lk_segment_release(segment);
-            // The entry's next user.
-            struct lk_segment_id id;
-            RL_ASSERT(lk_segment_map(&segment, 3, &id, model_file_size, 0) == LK_OK);
+            model_map(model_file_size); // the entry's next user
         } else {
             lk_segment_abandon_owned();
         }

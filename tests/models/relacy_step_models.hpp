@@ -9,7 +9,7 @@ int lk_step_check(const struct lk_step_geometry *, uint64_t) {
 }
 void lk_step_config_of(const struct lk_step_geometry *, struct lk_step_config *) {}
 void lk_step_find_regions(void *, const struct lk_step_geometry *, struct lk_step_regions *) {}
-void lk_step_tell_state(const struct lk_step_header *, struct lk_step_state *) {}
+void lk_step_tell_state(const struct lk_step_header *, enum lk_liveness, struct lk_step_state *) {}
 int lk_cmd_open(lk_cmd **, lk_segment *, uint64_t, uint64_t, uint64_t, const struct lk_cmd_peer *) {
     return LK_OK;
 }
@@ -29,12 +29,9 @@ struct step_world {
     plain<int> obs;
 
     void open() {
-        lk_segment *segment = nullptr;
-        struct lk_segment_id id;
-        id.inode = MODEL_INODE;
         model_base = &header;
         the_mapping = {(const char *)&header, (const char *)(&header + 1), &w.mapped};
-        RL_ASSERT(lk_segment_map(&segment, 3, &id, model_file_size, 0) == LK_OK);
+        lk_segment *segment = model_map(model_file_size);
         server.segment = segment;
         server.header = &header;
         server.geometry.halves = 1;
@@ -92,9 +89,10 @@ struct step_exchange : rl::test_suite<step_exchange, 2> {
     }
 };
 
-// --- [T1] a trainer's place -----------------------------------------------------------------------
+// --- a trainer's place ----------------------------------------------------------------------------
 
-// What the first one wrote and did not send is overwritten by the second, not mixed with it.
+// What the first one wrote and did not send is overwritten by the second, not mixed with it, and its
+// leaving does not erase the mark of the second.
 struct step_place : rl::test_suite<step_place, 2> {
     static const int preemptions = -1;
     step_world s;
@@ -110,6 +108,7 @@ struct step_place : rl::test_suite<step_place, 2> {
         } else if (take_place(&s.clients[1]) == LK_OK) {
             RL_ASSERT(join(&s.clients[1]) == LK_OK);
             s.actions = 2;
+            RL_ASSERT(atomic_load_explicit(&s.header.client, memory_order_relaxed) != 0);
         }
     }
 };

@@ -77,26 +77,3 @@ struct ring_bell : rl::test_suite<ring_bell, 3> {
         }
     }
 };
-
-// --- [J5] a ring changes hands --------------------------------------------------------------------
-
-struct ring_claim : rl::test_suite<ring_claim, 2> {
-    static const int preemptions = -1;
-    world w;
-    struct lk_traj_ring ring;
-    plain<int> left_behind;
-
-    void before() {
-        atomic_store_explicit(&ring.identity, 1, memory_order_relaxed);
-    }
-    void thread(unsigned index) {
-        if (index == 0) {
-            atomic_store_explicit(&ring.head, 1, memory_order_relaxed);
-            left_behind = 1;
-            lk_traj_ring_leave(&ring, 1);
-        } else if (lk_traj_ring_claim(&ring, 0, 2)) {
-            RL_ASSERT(atomic_load_explicit(&ring.head, memory_order_relaxed) == 1);
-            RL_ASSERT(left_behind == 1);
-        }
-    }
-};

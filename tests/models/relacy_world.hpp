@@ -15,19 +15,8 @@ void lk_fork_watch(void) {}
 uint32_t lk_fork_generation(void) {
     return 0;
 }
-int lk_process_self(struct lk_process *out) {
-    memset(out, 0, sizeof *out);
-    out->pid = MODEL_PID;
-    return LK_OK;
-}
-enum lk_liveness lk_process_liveness(const struct lk_process *) {
-    return LK_ALIVE;
-}
-enum lk_liveness lk_process_word_liveness(uint64_t) {
-    return LK_ALIVE;
-}
-uint64_t lk_process_word(const struct lk_process *) {
-    return MODEL_PID;
+struct lk_process lk_process_self(void) {
+    return {MODEL_PID, 0};
 }
 int lk_segment_name(uint32_t, const char *, size_t, char *out, size_t) {
     strcpy(out, "n");
@@ -52,6 +41,7 @@ struct world {
     plain<int> mapped;
     lk_segment entries[2];
     lk_atomic<uint32_t> futex_lock;
+    lk_atomic<uint32_t> roles[LK_ROLE_CLIENT + 1];
     char writer_bytes[sizeof(lk_frame_writer)] __attribute__((aligned(16)));
     char reader_bytes[sizeof(lk_frame_reader) + 16] __attribute__((aligned(16)));
     lk_frame_writer *writer;
@@ -64,6 +54,14 @@ struct world {
 };
 
 static world *current;
+
+// A pool entry with a mapping of so many bytes.
+static lk_segment *model_map(uint64_t size) {
+    lk_segment *segment = nullptr;
+    RL_ASSERT(lk_segment_open(&segment, "n", O_RDWR, NULL) == LK_OK);
+    RL_ASSERT(lk_segment_map(segment, size, 0) == LK_OK);
+    return segment;
+}
 static void *model_base; // where the next mapping lands
 
 // Mapping, unmapping: see `mapping`.
@@ -112,14 +110,35 @@ world::~world() {
 
 // A mapping of the file with one reference, given to the writer and to the reader.
 lk_segment *world::open() {
-    struct lk_segment_id id;
-    lk_segment *segment = nullptr;
-    id.inode = MODEL_INODE;
     the_mapping.mapped = &mapped;
-    RL_ASSERT(lk_segment_map(&segment, 3, &id, model_file_size, 0) == LK_OK);
+    lk_segment *segment = model_map(model_file_size);
     writer->segment = reader->segment = segment;
     writer->header = reader->header = (struct lk_frame_header *)lk_segment_base(segment);
     return segment;
+}
+
+// The kernel's locks on the file's bytes: one holder, and whoever gets a lock sees what the last one
+// did before it let go.
+int lk_lock_open(struct lk_lock *lock, const char *, int) {
+    lock->fd = 3;
+    return 0;
+}
+void lk_lock_close(struct lk_lock *lock) {
+    lock->fd = -1;
+}
+int lk_lock_take(struct lk_lock *, uint32_t role) {
+    uint32_t free_role = 0;
+    return current->roles[role].compare_exchange<false>(free_role, 1, rl::mo_acquire) ? LK_OK
+                                                                                      : LK_E_TAKEN;
+}
+int lk_lock_take_within(struct lk_lock *lock, uint32_t role, int) {
+    return lk_lock_take(lock, role);
+}
+void lk_lock_drop(struct lk_lock *, uint32_t role) {
+    current->roles[role].store(0, rl::mo_release);
+}
+enum lk_liveness lk_lock_holder(int, uint32_t role) {
+    return current->roles[role].load(rl::mo_relaxed) != 0 ? LK_ALIVE : LK_DEAD;
 }
 
 // The kernel's promise and no more: compare and sleep are one step towards other futex calls on

@@ -188,7 +188,7 @@ SWAPS = (
         "lk_frame_writer.c",
         "open_segment",
         "writer->header->geometry = writer->geometry;",
-        "status = lk_segment_make_ready(writer->segment);",
+        "lk_segment_make_ready(writer->segment);",
         "ready before the geometry",
     ),
     Swap(
@@ -210,16 +210,16 @@ SWAPS = (
     Swap(
         "lk_segment_map.c",
         "lk_segment_release",
-        "lk_segment_disown(segment); "
-        "atomic_store_explicit(&segment->base, 0, memory_order_relaxed);",
-        "munmap(base, size);",
+        "lk_segment_disown(segment);",
+        "if (base != NULL) { atomic_store_explicit(&segment->base, 0, memory_order_relaxed); "
+        "munmap(base, size); }",
         "unmapped before the handlers let go",
     ),
     Swap(
         "lk_segment_map.c",
         "lk_segment_release",
-        "if (segment->lock_fd >= 0) { lk_file_unlock_and_close(segment->lock_fd); "
-        "segment->lock_fd = -1; }",
+        "if (base != NULL) { atomic_store_explicit(&segment->base, 0, memory_order_relaxed); "
+        "munmap(base, size); }",
         "pool_return(segment);",
         "entry returned before its last use",
     ),
@@ -288,9 +288,16 @@ SWAPS = (
     Swap(
         "lk_segment_map.c",
         "lk_segment_own",
-        "segment->owner_pid = (pid_t)self->pid;",
+        "segment->owner_pid = getpid();",
         "atomic_store_explicit(&segment->ownership, LK_OWNED, memory_order_release);",
         "owned before the owner is named",
+    ),
+    Swap(
+        "lk_step_client.c",
+        "leave_place",
+        "atomic_store_explicit(&client->header->client, 0, memory_order_relaxed);",
+        "lk_segment_drop_role(client->segment, LK_ROLE_CLIENT);",
+        "role given up before the mark is cleared",
     ),
     Swap(
         "lk_traj_ring.h",

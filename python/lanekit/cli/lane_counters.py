@@ -118,8 +118,7 @@ class Movement:
     @property
     def owner(self) -> str:
         """The owner's pid and state."""
-        info = self.reading.info
-        return f"{info.owner_pid} {'left' if info.invalidated else info.owner}"
+        return self.reading.info.owner_text
 
     def to_json(self) -> dict[str, Any]:
         """Return everything known, for other programs."""
@@ -130,6 +129,7 @@ class Movement:
             "run": info.run_id,
             "owner_pid": info.owner_pid,
             "owner": info.owner,
+            "owner_uid": info.owner_uid,
             "invalidated": info.invalidated,
             "age_seconds": time.time() - info.created_unix_ns / 1e9,
             "per_second": self.per_second,

@@ -60,8 +60,7 @@ class Row:
         """The owner's pid and state."""
         if self.info is None:
             return "?"
-        state = "left" if self.info.invalidated else self.info.owner
-        return f"{self.info.owner_pid} {state}"
+        return self.info.owner_text
 
     def to_cells(self) -> list[str]:
         """Return the row of the table."""
@@ -103,6 +102,7 @@ class Row:
                 "run": self.info.run_id,
                 "owner_pid": self.info.owner_pid,
                 "owner": self.info.owner,
+                "owner_uid": self.info.owner_uid,
                 "invalidated": self.info.invalidated,
                 "age_seconds": time.time() - self.info.created_unix_ns / 1e9,
                 "heartbeat_age_seconds": (time.monotonic_ns() - self.info.heartbeat_ns) / 1e9,

@@ -28,6 +28,7 @@ from lanekit._core import (
     protect_process,
     seconds_to_ns,
     shared_array,
+    uid_pointer,
 )
 from lanekit.fast.frame import (
     FastLaneConfig,
@@ -85,21 +86,30 @@ class FastLaneReader(FrameReader):
         self._finalizer = finalize_at_exit(self, lib.lk_frame_reader_close, handle)
 
     @classmethod
-    def attach(cls, run_id: str, *, timeout: float | None = 0.0, lease: float = 0.9) -> Self:
+    def attach(
+        cls,
+        run_id: str,
+        *,
+        timeout: float | None = 0.0,
+        lease: float = 0.9,
+        allow_uid: int | None = None,
+    ) -> Self:
         """Join a run as a viewer.
 
         Waits up to `timeout` seconds (None: for ever) for its writer to appear, then raises
         :class:`~lanekit.SegmentNotFound`. Each read counts as "somebody watches" for `lease`
         seconds; a viewer that reads more seldom than that passes a longer lease, a tool that must
-        not count as a viewer passes 0.
+        not count as a viewer passes 0. A segment of another user is refused with
+        :class:`~lanekit.SegmentPermissionDenied`, unless `allow_uid` is that user's number.
         """
         encoded = encode_run_id(run_id)
         if not 0 <= lease <= 3600:
             raise ValueError(f"lease must be between 0 and 3600 seconds, not {lease}")
         protect_process()
         out = ffi.new("lk_frame_reader **")
+        trusted = uid_pointer(allow_uid)
         status = attach_patiently(
-            lambda: lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9)),
+            lambda: lib.lk_frame_attach(out, encoded, len(encoded), int(lease * 1e9), trusted),
             timeout,
             (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY),
         )

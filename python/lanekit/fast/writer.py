@@ -384,9 +384,9 @@ def _fail_to_create(status: int, run_id: str, config: FastLaneConfig) -> NoRetur
     name = segment_name("frame", run_id)
     what = f"run {run_id!r} (segment {name})"
     if status == lib.LK_E_EXISTS:
-        pid = owner_of(name)
+        pid, owner = owner_of(name)
         raise errors.SegmentExists(
-            f"{what}: process {pid} is publishing this run; use another run id, or end that "
+            f"{what}: {owner} is publishing this run; use another run id, or end that "
             "process first",
             pid,
         )

@@ -23,6 +23,7 @@ from lanekit._core import (
     lib,
     protect_process,
     seconds_to_ns,
+    uid_pointer,
 )
 from lanekit.step.config import INFO_NAME_BYTES, StepLaneConfig, config_from_c, lane_name
 from lanekit.step.exchange import StepExchange, StepState, exchange_of
@@ -67,20 +68,23 @@ class StepClient(StepLaneEnd):
         num_envs: int | None = None,
         obs_size: int | None = None,
         act_size: int | None = None,
+        allow_uid: int | None = None,
     ) -> Self:
         """Take the trainer's place at a lane; without a name ``LUCKY_SHM_NAME`` gives it.
 
         Waits up to `timeout` seconds (None: for ever) for the server to appear, for another client
         to leave, and for what a dead client had sent to be completed. Sizes that are given must be
-        those of the lane.
+        those of the lane. Another user's lane is refused with
+        :class:`~lanekit.SegmentPermissionDenied`, unless `allow_uid` is that user's number.
         """
         name, encoded = lane_name(name)
         strategy_code(wait)  # refused before the place is taken
         what = describe(name)
         protect_process()
         out = ffi.new("lk_step_client **")
+        trusted = uid_pointer(allow_uid)
         status = attach_patiently(
-            lambda: lib.lk_step_attach(out, encoded, len(encoded)),
+            lambda: lib.lk_step_attach(out, encoded, len(encoded), trusted),
             timeout,
             (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN, lib.LK_E_PEER_LOST),
         )

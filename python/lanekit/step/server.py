@@ -179,8 +179,8 @@ def _fail_to_create(status: int, name: str, config: StepLaneConfig) -> NoReturn:
             "environments or a smaller image need less, or enlarge it (in a container: --shm-size)"
         )
     if status == lib.LK_E_EXISTS:
-        pid = owner_of(segment_name("step", name))
+        pid, owner = owner_of(segment_name("step", name))
         raise errors.SegmentExists(
-            f"{what}: process {pid} serves this lane; end it, or use another name", pid
+            f"{what}: {owner} serves this lane; end it, or use another name", pid
         )
     fail(status, what)

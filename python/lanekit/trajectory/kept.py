@@ -53,6 +53,7 @@ class KeptTrajectoryWriter(TrajectoryWriter):
                 len(encoded),
                 lib.LK_TRAJ_ANY_RING if ring is None else ring,
                 _ABSENT if absence_ns is None else absence_ns,
+                ffi.NULL,
             ),
             timeout,
             (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN),

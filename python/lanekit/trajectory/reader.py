@@ -444,9 +444,9 @@ def _fail_to_create(status: int, name: str, schema: TrajectorySchema, config: CD
     segment = segment_name("traj", name)
     what = f"trajectory lane {name!r} (segment {segment})"
     if status == lib.LK_E_EXISTS:
-        pid = owner_of(segment)
+        pid, owner = owner_of(segment)
         raise errors.SegmentExists(
-            f"{what}: process {pid} is its consumer; use another name, or end that process first",
+            f"{what}: {owner} is its consumer; use another name, or end that process first",
             pid,
         )
     if status == lib.LK_E_SCHEMA:

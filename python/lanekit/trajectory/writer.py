@@ -27,6 +27,7 @@ from lanekit._core import (
     lib,
     protect_process,
     seconds_to_ns,
+    uid_pointer,
 )
 from lanekit.segments import encode_run_id, segment_name
 from lanekit.trajectory.field_checks import converted, refuse_names, refuse_shape
@@ -85,6 +86,7 @@ class TrajectoryWriter(RecordPutter):
         version: int | None = None,
         timeout: float | None = 0.0,
         absence: float = 60.0,
+        allow_uid: int | None = None,
     ) -> Self:
         """Join the lane `name` as one more producer.
 
@@ -92,7 +94,8 @@ class TrajectoryWriter(RecordPutter):
         rings to be free, then raises :class:`~lanekit.SegmentNotFound` or
         :class:`~lanekit.PlaceTaken`. With a `schema`, :class:`~lanekit.SchemaMismatch` unless the
         lane has exactly that one. `absence`: for how many seconds a put waits while no consumer is
-        alive, before :class:`~lanekit.PeerLost`.
+        alive, before :class:`~lanekit.PeerLost`. Another user's lane is refused with
+        :class:`~lanekit.SegmentPermissionDenied`, unless `allow_uid` is that user's number.
         """
         encoded = encode_run_id(name)
         wanted = None if schema is None else TrajectorySchema.of(schema, version=version)
@@ -101,6 +104,7 @@ class TrajectoryWriter(RecordPutter):
         absence_ns = seconds_to_ns(absence)
         protect_process()
         out = ffi.new("lk_traj_writer **")
+        trusted = uid_pointer(allow_uid)
         status = attach_patiently(
             lambda: lib.lk_traj_attach(
                 out,
@@ -110,6 +114,7 @@ class TrajectoryWriter(RecordPutter):
                 count,
                 number,
                 _ABSENT if absence_ns is None else absence_ns,
+                trusted,
             ),
             timeout,
             (lib.LK_E_NOT_FOUND, lib.LK_E_NOT_READY, lib.LK_E_TAKEN),
