@@ -10,6 +10,8 @@ import os
 import pickle
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from lanekit import (
 from lanekit.segments import segment_path
 
 SQUATTER, VICTIM = 65534, 12345
+LANEKIT = [sys.executable, "-m", "lanekit"]
 CONFIG = FastLaneConfig(8, 4, capacity=2)
 SCHEMA = {"x": "float32"}
 KINDS: dict[Any, tuple[Callable[[str], Any], Callable[..., Any]]] = {
@@ -114,6 +117,24 @@ def test_a_lane_that_another_user_opened_to_everybody_is_refused(
     if kind != "traj":
         assert path.read_bytes() == before  # nothing was written to it, no record, no flag
     assert int.from_bytes(path.read_bytes()[68:72], "little") == 0
+
+
+@needs_root
+@pytest.mark.parametrize("squatted", ["frame"], indirect=True)
+def test_commands_name_the_other_user_and_leave_the_lane_alone(
+    squatted: tuple[str, Path, int], run_id: str, tmp_path: Path
+) -> None:
+    _, path, _ = squatted
+    listed = subprocess.run([*LANEKIT, "ls"], capture_output=True, text=True, check=True).stdout
+    assert f"uid {SQUATTER}" in listed
+    for command in (
+        ["view", run_id, "--snapshot", str(tmp_path / "x.png")],
+        ["clean", "--force", "--yes", path.name],
+    ):
+        done = subprocess.run([*LANEKIT, *command], capture_output=True, text=True, check=False)
+        assert f"belongs to user nobody (uid {SQUATTER})" in done.stdout + done.stderr
+        assert "cannot be written" not in done.stderr
+        assert path.exists()
 
 
 @needs_root

@@ -77,7 +77,7 @@ class SegmentInfo:
         notes = [user_name(self.owner_uid)] if self.owner_uid != os.geteuid() else []
         notes += ["another pid namespace"] if self.foreign else []
         state = "left" if self.invalidated else self.owner
-        return f"{self.owner_pid} {state}" + (f" ({', '.join(notes)})" if notes else "")
+        return ", ".join([f"{self.owner_pid} {state}", *notes])
 
     @property
     def orphan(self) -> bool:

@@ -89,7 +89,7 @@ def test_a_snapshot_of_nothing_says_so(run_id: str, tmp_path: Path) -> None:
         writer.publish(known_rgb(8, 8))
         done = view(run_id, "--snapshot", "/nowhere/out.png")
     assert done.returncode == 1
-    assert "/nowhere/out.png can not be written: No such file or directory" in done.stderr
+    assert "/nowhere/out.png cannot be written: No such file or directory" in done.stderr
 
 
 def test_random_pixels_survive_the_png(tmp_path: Path) -> None:

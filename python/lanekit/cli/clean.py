@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 from lanekit import errors
 from lanekit.cli.endings import MISUSE
 from lanekit.cli.ls import Row, list_segments, printable
-from lanekit.segments import check_orphan, human_size, reclaim_segment
+from lanekit.segments import check_orphan, human_size, reclaim_segment, segment_path
 
 NAME = "clean"
 HELP = "remove segments of dead owners; others only if forced by name"
@@ -124,6 +125,8 @@ def decided(row: Row, args: argparse.Namespace) -> Fate:
         orphan, reason = True, ""
     except errors.LanekitError as error:
         orphan, reason = False, str(error)
+        if isinstance(error, errors.SegmentPermissionDenied) and not belongs_to_us(row.name):
+            return Fate(row, "kept", reason, is_news=row.info is None)
     if not orphan and not args.force:
         return Fate(row, "kept", reason, is_news=row.info is None)
     if args.dry_run:
@@ -136,6 +139,14 @@ def decided(row: Row, args: argparse.Namespace) -> Fate:
         # Between judging and removing somebody else may have taken it over: no failure of ours.
         return Fate(row, "kept", str(error))
     return Fate(row, "removed")
+
+
+def belongs_to_us(name: str) -> bool:
+    """Whether it is this user's; not even root removes another's by this command."""
+    try:
+        return os.lstat(segment_path(name)).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def what_it_is(row: Row) -> str:

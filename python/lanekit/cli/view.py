@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from lanekit import errors
 from lanekit.cli.ls import printable
 from lanekit.cli.remote_view import add_remote_arguments, remote_run, remote_snapshot
 from lanekit.integrations.showing.lanes import state_lane_of
@@ -163,8 +164,10 @@ def snapshot(run_id: str, path: Path, wait: float) -> int:
     """Write the newest frame and say so."""
     try:
         frame = take_snapshot(run_id, path, wait=wait)
+    except errors.LanekitError:
+        raise  # of the lane, not of the file that is written
     except OSError as error:
-        complain(f"{path} can not be written: {error.strerror or error}")
+        complain(f"{path} cannot be written: {error.strerror or error}")
         return 1
     if frame is None:
         say_nothing_publishes(run_id)
