@@ -22,7 +22,6 @@ from trainer import Replay, Training, frames, rgb
 import lanekit
 from lanekit import inspect_segment, segment_name
 from lanekit.integrations import FastLaneTelemetryWrapper, FastLaneWarning, register_state_adapter
-from lanekit.integrations.shadow import arrays
 from lanekit.integrations.shadow.adapters import adapter_for
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
@@ -335,18 +334,6 @@ def test_auto_draws_here_when_no_other_process_can() -> None:
 def test_an_adapter_must_be_one() -> None:
     with pytest.raises(TypeError, match="get_state"):
         register_state_adapter(worlds.Counter, object())  # type: ignore[arg-type]
-
-
-def test_arrays_survive_as_bytes() -> None:
-    given = [np.arange(6.0).reshape(2, 3), None, np.float32(1.5), np.zeros(0, np.int32), 3]
-    back = arrays.unpack(arrays.pack(given))
-    for before, after in zip(given, back, strict=True):
-        if before is None:
-            assert after is None
-        else:
-            assert after is not None
-            assert np.asarray(before).dtype == after.dtype
-            np.testing.assert_array_equal(before, after)
 
 
 @pytest.mark.pygame

@@ -105,13 +105,25 @@ class UnreadableState(CounterState):
         raise ValueError("unreadable")
 
 
+class Opaque(Counter):
+    """A Counter whose state is no plain value."""
+
+
+class OpaqueState(CounterState):
+    """Returns the environment itself."""
+
+    def get_state(self, env: Any) -> Any:
+        return env
+
+
 def register() -> None:
     """Make the environments known to gymnasium, and their adapters to lanekit."""
     from lanekit.integrations import register_state_adapter
 
-    for kind in (Counter, Growing, Fatal, Unreadable):
+    for kind in (Counter, Growing, Fatal, Unreadable, Opaque):
         if f"{kind.__name__}-v0" not in gymnasium.registry:
             gymnasium.register(f"{kind.__name__}-v0", entry_point=f"worlds:{kind.__name__}")
     register_state_adapter(Counter, CounterState())
     register_state_adapter(Fatal, FatalState())
     register_state_adapter(Unreadable, UnreadableState())
+    register_state_adapter(Opaque, OpaqueState())

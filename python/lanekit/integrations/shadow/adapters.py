@@ -14,11 +14,19 @@ from typing import Any, Protocol, runtime_checkable
 class StateAdapter(Protocol):
     """Reads and writes all that an environment's picture depends on."""
 
-    def get_state(self, env: Any) -> bytes:
-        """Return the state of an unwrapped environment; called in the training loop."""
+    def get_state(self, env: Any) -> Any:
+        """Return the state of an unwrapped environment; called in the training loop.
 
-    def set_state(self, env: Any, state: bytes) -> None:
-        """Make another environment of the same spec look like that; called before render()."""
+        It is made of None, bool, int, float, str, bytes, NumPy arrays and scalars of these, and
+        tuples, lists and dicts: what :mod:`~lanekit.integrations.shadow.state_codec` can encode.
+        """
+
+    def set_state(self, env: Any, state: Any) -> None:
+        """Make another environment of the same spec look like that; called before render().
+
+        `state` equals what ``get_state`` returned; its arrays are read-only. It came through
+        shared memory: an adapter that unpickles parts of it runs whatever somebody put there.
+        """
 
 
 # By the class's name, so that no environment needs to be imported to be known.
@@ -40,8 +48,9 @@ def register_state_adapter(environment: type, adapter: StateAdapter) -> None:
     """Let `adapter` serve environments of this class: they can then be drawn elsewhere.
 
     >>> class WalkerState:                                        # in a module of yours
-    ...     def get_state(self, env): return env.position.tobytes()
-    ...     def set_state(self, env, state): env.position[:] = np.frombuffer(state)
+    ...     def get_state(self, env): return {"position": env.position, "lap": env.lap}
+    ...     def set_state(self, env, state):
+    ...         env.position[:], env.lap = state["position"], state["lap"]
     >>> register_state_adapter(Walker, WalkerState())             # doctest: +SKIP
     """
     if not isinstance(adapter, StateAdapter):

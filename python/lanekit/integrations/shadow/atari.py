@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from lanekit.integrations.shadow import arrays
+Numbers = npt.NDArray[np.uint8]
 
 
 class Colours:
@@ -24,7 +24,7 @@ class Colours:
         self.table = np.zeros((256, 3), np.uint8)
         self._known = b""
 
-    def cover(self, screen: npt.NDArray[np.uint8], emulator: Any) -> None:
+    def cover(self, screen: Numbers, emulator: Any) -> None:
         """Learn the colours of a screen's numbers that are new; mostly there are none."""
         if not screen.tobytes().translate(None, self._known):
             return
@@ -39,11 +39,11 @@ class Colours:
 class Screen:
     """Takes the emulator's place in a copy, whose own ``render()`` then returns this screen."""
 
-    def __init__(self, numbers: npt.NDArray[np.uint8], table: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, numbers: Numbers, table: Numbers) -> None:
         self._numbers = numbers
         self._table = table
 
-    def getScreenRGB(self) -> npt.NDArray[np.uint8]:  # noqa: N802
+    def getScreenRGB(self) -> Numbers:  # noqa: N802
         """Return the picture."""
         return self._table.take(self._numbers, axis=0)
 
@@ -51,19 +51,24 @@ class Screen:
 class AtariScreen:
     """Takes a game's screen, and shows it on a copy."""
 
-    def get_state(self, env: Any) -> bytes:
+    def get_state(self, env: Any) -> tuple[Numbers, Numbers]:
         """Return the screen and its colours."""
         screen = env.ale.getScreen()
         colours = _colours.setdefault(env, Colours())
         colours.cover(screen, env.ale)
-        return arrays.pack([screen, colours.table])
+        return screen, colours.table
 
-    def set_state(self, env: Any, state: bytes) -> None:
+    def set_state(self, env: Any, state: tuple[Numbers, Numbers]) -> None:
         """Put the screen into the copy."""
-        numbers, table = arrays.unpack(state)
-        assert numbers is not None
-        assert table is not None
-        env.ale = Screen(numbers, table)
+        screen, table = state
+        # What is looked up where: a table of another shape would make a picture of any size.
+        if screen.dtype != np.uint8 or screen.ndim != 2:
+            raise ValueError(
+                f"a screen is uint8 in two dimensions, not {screen.dtype} {screen.shape}"
+            )
+        if table.dtype != np.uint8 or table.shape != (256, 3):
+            raise ValueError(f"colours are uint8 (256, 3), not {table.dtype} {table.shape}")
+        env.ale = Screen(screen, table)
 
 
 _colours: WeakKeyDictionary[Any, Colours] = WeakKeyDictionary()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanekit.integrations.shadow import arrays
-
 
 class Attributes:
     """Takes and sets some attributes of an environment."""
@@ -16,13 +14,13 @@ class Attributes:
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    def get_state(self, env: Any) -> bytes:
+    def get_state(self, env: Any) -> tuple[Any, ...]:
         """Return the attributes' values."""
-        return arrays.pack(getattr(env, name) for name in self._names)
+        return tuple([getattr(env, name) for name in self._names])
 
-    def set_state(self, env: Any, state: bytes) -> None:
+    def set_state(self, env: Any, state: tuple[Any, ...]) -> None:
         """Set the attributes."""
-        for name, value in zip(self._names, arrays.unpack(state), strict=True):
+        for name, value in zip(self._names, state, strict=True):
             setattr(env, name, value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanekit.integrations.shadow import arrays
+import numpy as np
 
 _FIELDS = (
     "qpos",
@@ -44,18 +44,33 @@ _FIELDS = (
 class MujocoState:
     """Takes and sets the fields of ``data`` that a scene is made from."""
 
-    def get_state(self, env: Any) -> bytes:
-        """Return all fields."""
+    def get_state(self, env: Any) -> tuple[Any, ...]:
+        """Return the time and all fields."""
         data = env.data
-        return arrays.pack([data.time, *(getattr(data, name) for name in _FIELDS)])
+        return (data.time, *[getattr(data, name) for name in _FIELDS])
 
-    def set_state(self, env: Any, state: bytes) -> None:
+    def set_state(self, env: Any, state: tuple[Any, ...]) -> None:
         """Set all fields."""
-        time, *fields = arrays.unpack(state)
-        assert time is not None
+        time, *values = state
+        fields = dict(zip(_FIELDS, values, strict=True))
+        _check_tendons(fields, env.data)
         env.data.time = float(time)
-        for name, value in zip(_FIELDS, fields, strict=True):
+        for name, value in fields.items():
             getattr(env.data, name)[:] = value
+
+
+def _check_tendons(fields: dict[str, Any], data: Any) -> None:
+    """Refuse places in the wrap arrays that do not exist: MuJoCo looks there without asking."""
+    begin = np.asarray(fields["ten_wrapadr"], np.int64)
+    count = np.asarray(fields["ten_wrapnum"], np.int64)
+    if begin.shape != count.shape:
+        raise ValueError(f"tendons of shape {begin.shape} and {count.shape} do not fit")
+    inside = (begin >= 0) & (count >= 0) & (begin <= data.wrap_xpos.size // 3 - count)
+    if not inside.all():
+        raise ValueError(
+            f"tendons at {begin.tolist()} of {count.tolist()} points; "
+            f"there are {data.wrap_xpos.size // 3}"
+        )
 
 
 MUJOCO = MujocoState()

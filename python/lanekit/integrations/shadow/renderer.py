@@ -13,6 +13,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,11 @@ from lanekit.fast import (
 )
 from lanekit.fast.frame import PixelFormat
 from lanekit.integrations.shadow.adapters import StateAdapter
+from lanekit.integrations.shadow.state_codec import decode_state
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.frames import Frame
-from lanekit.integrations.showing.lanes import PictureLane, State, state_in
+from lanekit.integrations.showing.lanes import PictureLane, StateMessage, state_in
+from lanekit.integrations.showing.spec_file import digest_of, read_spec
 from lanekit.segments import reclaim_segment, segment_name
 
 _IDLE = 0.02
@@ -38,7 +41,11 @@ _TOGETHER = 0.005  # how long the tiles of one step are waited for after the fir
 
 
 class Stage:
-    """A copy of the environment on which states are put and drawn."""
+    """A copy of the environment on which states are put and drawn.
+
+    Making it runs what `stage` says. So `stage` comes from the process that started this one, or
+    from one that the kernel knows to be of the same user; never from a lane.
+    """
 
     def __init__(self, stage: bytes) -> None:
         import gymnasium
@@ -53,9 +60,9 @@ class Stage:
         self._adapter = adapter
         self._paint = painter_of(self._bare)
 
-    def draw(self, state: State) -> Frame:
-        """Return the picture of a state."""
-        self._adapter.set_state(self._bare, state.data)
+    def draw(self, state: Any) -> Frame:
+        """Return the picture of a state, as :func:`decode_state` returned it."""
+        self._adapter.set_state(self._bare, state)
         return self._paint()
 
 
@@ -97,6 +104,18 @@ class Source:
         """Return what has come since the last time, if anything."""
         return None if self._reader is None else self._reader.latest_frame(fresh=True)
 
+    @property
+    def connected(self) -> bool:
+        """Whether the process that fills the lane is alive."""
+        return self._reader is not None and self._reader.connected
+
+    def corrupt(self, what: str) -> errors.SegmentCorrupt:
+        """Return the error for a message that no environment's process has written."""
+        return errors.SegmentCorrupt(
+            f"run {self.run_id!r} (segment {segment_name('frame', self.run_id)}): {what}; is it "
+            "another program's lane?"
+        )
+
     def reclaim(self) -> None:
         """Remove the lane if its process died and could not."""
         if self._reader is not None:
@@ -121,7 +140,7 @@ class Renderer:
         self._run_id = run_id
         self._period = min(1 / max_hz, _LONGEST_SLEEP)
         self._sources = [Source(source, self._period) for source in sources]
-        self._stages = {stage: Stage(stage) for stage in stages}
+        self._stages = {digest_of(stage): Stage(stage) for stage in stages}
         self._capacity = capacity
         self._lane: PictureLane | None = None
 
@@ -166,11 +185,10 @@ class Renderer:
         found = source.newest()
         if found is None:
             return
-        state = state_in(found)
-        if state is None:
-            return
-        frame = self._draw(state)
-        lane.publish(frame, found.metrics, FrameNote("shadow", state.step, state.episode))
+        frame = self._take(source, found)
+        if frame is not None:
+            note = FrameNote(source.rendering, source.step, source.episode)
+            lane.publish(frame, found.metrics, note)
 
     def _compose(self, lane: PictureLane) -> None:
         """Put the newest picture of each environment into one."""
@@ -181,36 +199,66 @@ class Renderer:
                 until = min(until, time.monotonic() + _TOGETHER)
             found = source.newest()
             if found is not None:
-                fresh = self._take(source, found) or fresh
+                frame = self._take(source, found)
+                if frame is not None:
+                    drawn = source.rendering == "shadow"  # into memory that the next one reuses
+                    source.pixels = frame.pixels.copy() if drawn else frame.pixels
+                    source.pixel_format = frame.pixel_format
+                    source.metrics = found.metrics
+                    fresh = True
         shown = [source for source in self._sources if source.pixels is not None]
         if fresh and shown:
             self._publish_grid(lane, shown)
         time.sleep(max(0.0, due - time.monotonic()))
 
-    def _take(self, source: Source, found: FastLaneFrame) -> bool:
-        """Keep a source's newest picture, drawing it if it is a state; False if it is neither."""
-        state = state_in(found)
-        if state is None:
+    def _take(self, source: Source, found: FastLaneFrame) -> Frame | None:
+        """Return the picture that a source's lane carries, drawn here if it is a state.
+
+        None if a process that has ended left something that is of no use: its successor makes the
+        lane anew.
+        """
+        try:
+            return self._picture_in(source, found)
+        except errors.SegmentError:
+            if source.connected:
+                raise
+            return None
+
+    def _picture_in(self, source: Source, found: FastLaneFrame) -> Frame | None:
+        message = state_in(found, source.run_id)
+        if message is None:
             note = FrameNote.decode(found.metadata)
             if note is None:
-                return False
-            source.pixels, source.pixel_format = found.array, found.pixel_format
+                raise source.corrupt("it carries neither a state nor a picture with a note")
             source.step, source.episode = note.step, note.episode
             source.rendering = note.rendering
-        else:
-            frame = self._draw(state)
-            source.pixels, source.pixel_format = frame.pixels.copy(), frame.pixel_format
-            source.step, source.episode = state.step, state.episode
-            source.rendering = "shadow"
-        source.metrics = found.metrics
-        return True
-
-    def _draw(self, state: State) -> Frame:
-        """Draw a state on the stage it asks for; environments made alike share one."""
-        stage = self._stages.get(state.stage)
+            return Frame(found.array, found.pixel_format)
+        stage = self._stage_for(message, source)
         if stage is None:
-            stage = self._stages[state.stage] = Stage(state.stage)
+            return None
+        try:
+            state = decode_state(message.state.data)
+        except ValueError as error:
+            size = len(message.state.data)
+            raise source.corrupt(f"a message of {size} bytes is not a state: {error}") from error
+        source.step, source.episode = message.state.step, message.state.episode
+        source.rendering = "shadow"
         return stage.draw(state)
+
+    def _stage_for(self, message: StateMessage, source: Source) -> Stage | None:
+        """Return the stage that a state belongs on; environments made alike share one.
+
+        None if it belongs to a process that has just ended.
+        """
+        digest = message.spec_digest
+        if digest not in self._stages:
+            if message.pid <= 0:
+                raise source.corrupt(f"no environment with spec {digest.hex()} is known")
+            spec = read_spec(message.pid, message.descriptor, digest)
+            if spec is None:
+                return None
+            self._stages[digest] = Stage(spec)
+        return self._stages[digest]
 
     def _publish_grid(self, lane: PictureLane, shown: list[Source]) -> None:
         last = self._sources.index(shown[-1])

@@ -15,11 +15,15 @@ from lanekit import errors
 from lanekit.fast import FastLaneConfig, FastLaneFrame, FastLaneMetrics, FastLaneWriter
 from lanekit.integrations.showing.frame_note import NOTE_SIZE, FrameNote
 from lanekit.integrations.showing.frames import Frame
+from lanekit.integrations.showing.spec_file import DIGEST_SIZE, SpecFile
 
 _EMPTY = FastLaneConfig(1, 1, 1, "GRAY", capacity=1)
 _FEWEST_SLOTS = 2
-_STATE_MAGIC = b"LKST"
-_STATE_HEAD = struct.Struct("<4sIIQQ")
+_STATE_MAGIC = b"LKS2"
+# Which spec the state belongs to, and where else than in the reader's own list it is found.
+_STATE_SPEC = struct.Struct(f"<4s{DIGEST_SIZE}sii")
+_STATE_PLACE = struct.Struct("<QQ")  # step, episode
+_STATE_AT = _STATE_SPEC.size + _STATE_PLACE.size
 _SMALLEST_STATE = 256
 _NOTHING = np.zeros((1, 1, 1), np.uint8)  # an array, which publish() takes without a detour
 
@@ -72,21 +76,39 @@ class PictureLane:
 
 
 class State(NamedTuple):
-    """What an environment was like after a step, and all else that is needed to draw it."""
+    """What an environment was like after a step."""
 
     step: int
     episode: int
-    stage: bytes
-    """How to make a copy of the environment; see ``ShadowPlan`` in :mod:`..painter`."""
     data: bytes
+    """See :mod:`lanekit.integrations.shadow.state_codec`."""
+
+
+class StateMessage(NamedTuple):
+    """A state as it was found in a lane: checked for its form, and not to be trusted beyond."""
+
+    state: State
+    spec_digest: bytes
+    """Which spec makes the environment again."""
+    pid: int
+    """The process that has that spec for others, 0 if none has."""
+    descriptor: int
 
 
 class StateLane:
-    """An environment's state, for a process that draws it. ``watched`` says that there is one."""
+    """An environment's state, for a process that draws it. ``watched`` says that there is one.
 
-    def __init__(self, run_id: str) -> None:
+    How the environment is made again does not go through the lane, only the digest of its spec
+    does: the process that draws knows it from its parent. Where that is another process than this
+    one, it finds the spec in `spec_file`, which the lane owns from now on.
+    """
+
+    def __init__(self, run_id: str, spec_digest: bytes, spec_file: SpecFile | None = None) -> None:
         self.run_id = run_id
         self._room = _SMALLEST_STATE
+        self._spec_file = spec_file
+        place = (0, -1) if spec_file is None else (spec_file.pid, spec_file.descriptor)
+        self._head = _STATE_SPEC.pack(_STATE_MAGIC, spec_digest, *place)
         self._writer = self._create()
 
     @property
@@ -96,12 +118,10 @@ class StateLane:
 
     def publish(self, state: State, metrics: FastLaneMetrics) -> None:
         """Hand a state over."""
-        head = _STATE_HEAD.pack(
-            _STATE_MAGIC, len(state.stage), len(state.data), state.step, state.episode
-        )
-        message = b"".join((head, state.stage, state.data))
+        place = _STATE_PLACE.pack(state.step, state.episode)
+        message = b"".join((self._head, place, state.data))
         if len(message) > self._room:
-            self.close()
+            self._leave()
             self._room = 2 * len(message)
             self._writer = self._create()
         self._writer.publish(_NOTHING, metrics=metrics, metadata=message)
@@ -112,6 +132,11 @@ class StateLane:
 
     def close(self) -> None:
         """Leave, and remove the segment. May be called twice."""
+        self._leave()
+        if self._spec_file is not None:
+            self._spec_file.close()
+
+    def _leave(self) -> None:
         self._writer.unlink()
         self._writer.close()
 
@@ -120,18 +145,19 @@ class StateLane:
         return FastLaneWriter.create(self.run_id, config)
 
 
-def state_in(frame: FastLaneFrame) -> State | None:
-    """Return the state that a state lane's frame carries; None if it is a picture."""
+def state_in(frame: FastLaneFrame, run_id: str) -> StateMessage | None:
+    """Return the state that a frame of lane `run_id` carries; None if it is not one of a state."""
     message = frame.metadata
     if message is None or not message.startswith(_STATE_MAGIC):
         return None
-    if len(message) < _STATE_HEAD.size:
-        return None
-    _, stage_size, data_size, step, episode = _STATE_HEAD.unpack_from(message)
-    data_at = _STATE_HEAD.size + stage_size
-    if len(message) != data_at + data_size:
-        return None
-    return State(step, episode, message[_STATE_HEAD.size : data_at], message[data_at:])
+    if len(message) < _STATE_AT:
+        raise errors.SegmentCorrupt(
+            f"run {run_id!r}: a state's message has {len(message)} bytes, at least {_STATE_AT} "
+            "were expected; is it another program's lane?"
+        )
+    _, digest, pid, descriptor = _STATE_SPEC.unpack_from(message)
+    step, episode = _STATE_PLACE.unpack_from(message, _STATE_SPEC.size)
+    return StateMessage(State(step, episode, message[_STATE_AT:]), digest, pid, descriptor)
 
 
 def state_lane_of(run_id: str) -> str:

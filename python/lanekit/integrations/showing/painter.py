@@ -65,12 +65,16 @@ class ShadowPlan:
     """All that another process needs to draw an environment's states."""
 
     stage: bytes
-    """How to make a copy of the environment and set its state: its spec and adapter, pickled."""
+    """How to make a copy of the environment and set its state: its spec and adapter, pickled.
+
+    For a child of this process, over its standard input, or for another process of this user
+    (:mod:`.spec_file`). It never goes through a lane.
+    """
     adapter: StateAdapter
     bare: Any
     """The environment itself, which stays here."""
 
-    def state(self) -> bytes:
+    def state(self) -> Any:
         """Return what the environment is like now."""
         return self.adapter.get_state(self.bare)
 
@@ -137,9 +141,11 @@ def render_request(
 ) -> bytes:
     """Return what ``python -m lanekit.integrations.shadow`` is told on its standard input.
 
-    `stages` are those that it sets up before it takes over; others follow as they are met.
+    `stages` are those that it sets up before it takes over: all that this process has. Those of
+    other processes follow as they are met, see :mod:`.spec_file`.
 
-    Two pickles: where to look for modules, then the request, which may need them.
+    Two pickles: where to look for modules, then the request, which may need them. Pickles, because
+    a spec's arguments and an adapter may be any object; nobody but this process can write there.
     """
     request = {
         "worker_pid": os.getpid(),

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lanekit import errors
+from lanekit.integrations.shadow.state_codec import encode_state
 from lanekit.integrations.showing.demand import Demand
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.frames import Frame, UnusableRender
 from lanekit.integrations.showing.helper_process import HelperFailed, StandIn
-from lanekit.integrations.showing.lanes import PictureLane, State, StateLane
+from lanekit.integrations.showing.lanes import PictureLane, State, StateLane, state_lane_of
+from lanekit.integrations.showing.spec_file import SpecFile, digest_of
 from lanekit.integrations.showing.tally import Tally
 
 CAPACITY = 8
@@ -33,6 +35,10 @@ _now = time.monotonic_ns
 
 class FastLaneWarning(UserWarning):
     """Training goes on, but can not be watched; the message says why, and what to do."""
+
+
+class StateUnusable(errors.LanekitError):
+    """An environment's state cannot be read, or cannot be sent to the process that should draw."""
 
 
 class Telemetry(Protocol):
@@ -73,10 +79,10 @@ class View:
     """Draws the environment in this process; None if that is not possible."""
     why_not: str = ""
     """Why it is not possible."""
-    state: Callable[[], bytes] | None = None
+    state: Callable[[], Any] | None = None
     """Takes the environment's state, for another process to draw; None: this process draws."""
     stage: bytes = b""
-    """What that process needs to make a copy of the environment."""
+    """What that process needs to make a copy of the environment; never sent through a lane."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,8 @@ class Publisher:
             self._complain("render", f"{error}", now_ns)
         except errors.SegmentInvalidated:
             self._let_go()  # somebody cleaned up by force: begin anew
+        except StateUnusable as error:
+            self._do_without_states(str(error), now_ns)
         except HelperFailed as error:
             self._do_without_helper(str(error), now_ns)
         except errors.LanekitError as error:
@@ -239,12 +247,18 @@ class Publisher:
     def _state_of(self, view: View) -> State:
         assert view.state is not None
         try:
-            data = view.state()
+            state = view.state()
         except Exception as error:
-            raise HelperFailed(
+            raise StateUnusable(
                 f"its state could not be read: {type(error).__name__}: {error}"
             ) from error
-        return State(self.tally.steps, self.tally.episodes, view.stage, data)
+        try:
+            data = encode_state(state)
+        except Exception as error:
+            raise StateUnusable(
+                f"its state cannot go to another process: {type(error).__name__}: {error}"
+            ) from error
+        return State(self.tally.steps, self.tally.episodes, data)
 
     def _painted(self, paint: Callable[[], Frame]) -> Frame:
         try:
@@ -263,7 +277,7 @@ class Publisher:
         try:
             for view in plan.views:
                 if view.state is not None:
-                    opened.append(StateLane(view.lane))
+                    opened.append(self._state_lane(view, plan))
                 else:
                     opened.append(PictureLane(view.lane, plan.capacity))
             if plan.request is not None:
@@ -278,6 +292,16 @@ class Publisher:
             if view.state is None and view.paint is None:
                 raise UnusableRender(view.why_not)
 
+    def _state_lane(self, view: View, plan: Plan) -> StateLane:
+        """Open a lane of states, for this process's own helper or for another process's."""
+        spec_file = None
+        if plan.request is None:
+            try:
+                spec_file = SpecFile(view.stage)
+            except (OSError, ValueError) as error:
+                raise StateUnusable(f"its spec cannot go to another process: {error}") from error
+        return StateLane(view.lane, digest_of(view.stage), spec_file)
+
     def _wait_for_the_name(self, error: errors.SegmentExists, now_ns: int) -> None:
         """Another process has the run's lane: a run that is just ending, or a mistake."""
         if self._taken is None:
@@ -288,13 +312,31 @@ class Publisher:
             self._complain("taken", str(error), now_ns)
         self._due_ns = now_ns + _SECOND // 4
 
+    def _do_without_states(self, reason: str, now_ns: int) -> None:
+        """An environment's state cannot be sent: draw here, a tile of a grid into its own lane."""
+        assert self._plan is not None
+        one_tile = self._plan.request is None or (
+            len(self._plan.views) == 1
+            and self._plan.views[0].lane != state_lane_of(self._plan.run_id)
+        )
+        if not one_tile:
+            self._do_without_helper(reason, now_ns)
+            return
+        self._draw_here(reason, self._plan.views[0].lane, self._plan.request, now_ns)
+
     def _do_without_helper(self, reason: str, now_ns: int) -> None:
         """The process that should draw does not work: draw here, if that is possible."""
         assert self._plan is not None
+        self._draw_here(reason, self._plan.run_id, None, now_ns)
+
+    def _draw_here(
+        self, reason: str, lane: str, request: Callable[[], bytes] | None, now_ns: int
+    ) -> None:
+        assert self._plan is not None
         self._let_go()
         first = self._plan.views[0]
-        here = replace(first, lane=self._plan.run_id, state=None)
-        self._plan = replace(self._plan, views=(here,), request=None)
+        here = replace(first, lane=lane, state=None)
+        self._plan = replace(self._plan, views=(here,), request=request)
         what_now = (
             "the training process draws instead, which takes some of its time"
             if first.paint is not None
