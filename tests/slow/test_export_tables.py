@@ -186,7 +186,7 @@ def test_one_odd_value_spoils_no_export(name: str, tmp_path: Path) -> None:
         run = Recording(opened, RUN)
         columns = pb.StepColumns(
             rows=4,
-            action_json=[b"1e400", b"1", nested, b"2"],
+            action_json=[b"1e400", b"1", b'"deep"', b"2"],
             info_json=[b"", b"0", b"", b""],
             extra_row=[1, 3],
             extra_json=[b'{"mine": 1}', b'{"mine": 2}'],
@@ -199,6 +199,9 @@ def test_one_odd_value_spoils_no_export(name: str, tmp_path: Path) -> None:
     # Nothing that takes events lets these in, but a file may hold them.
     with contextlib.closing(apsw.Connection(str(path))) as connection:
         connection.execute("UPDATE steps SET info = '{not json', extra = '7' WHERE info = '0'")
+        connection.execute(
+            "UPDATE steps SET action = ? WHERE action = '\"deep\"'", (nested.decode(),)
+        )
     with RunStore.open(path) as reader:
         export_run(reader, RUN, name, tmp_path / "out")
     if name == "jsonl":
