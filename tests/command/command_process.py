@@ -56,7 +56,7 @@ def serve(run: str) -> None:
 def call(run: str) -> None:
     """Two threads call, one streams; each answer is checked."""
     end = RingEnd(run, "client", RING_BYTES)
-    client = CommandClient(end.channel, timeout=60)
+    client = CommandClient(end.channel, timeout=None)
     told = threading.Event()
 
     def work(thread: int) -> None:

@@ -23,6 +23,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from patience import patience
 from pseudo_terminal import Terminal
 
 
@@ -32,7 +33,7 @@ def lanekit(*arguments: str | Path, status: int = 0, **kwargs: Any) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=False,
         **kwargs,
     )

@@ -20,6 +20,7 @@ from lanekit.slow.export.run_export import export_run
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending.lines import LineParser
 from lanekit.slow.store.run_store import RunStore
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -118,7 +119,9 @@ def test_an_export_of_a_long_run_needs_no_more_memory_than_one_of_a_short_run(
     def peak(run_id: str, name: str) -> int:
         out = tmp_path / f"{run_id}-{name}"
         command = [sys.executable, "-c", code, str(path), run_id, name, str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=patience(200), check=True
+        )
         return int(done.stdout) * 1024
 
     # The long run's text alone is 85 MB; as Python objects it would be far more.
