@@ -10,8 +10,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # it is run by itself, too
+
 from ring_ends import RingEnd
 
 from lanekit.command import (

@@ -21,6 +21,7 @@ from trainer import Replay, Training, frames, rgb
 
 import lanekit
 from lanekit.integrations import Demand, FastLaneTelemetryWrapper, FastLaneWarning, FrameNote
+from lanekit.integrations.showing import publisher
 from lanekit.integrations.showing.tally import BatchTally, Tally
 from lanekit.slow.emit import Emitter
 from patience import Watchdog, patience
@@ -93,15 +94,26 @@ def test_every_step_can_be_shown(run_id: str) -> None:
     assert seen == list(range(2, 52))
 
 
-def test_pictures_come_no_more_often_than_asked(run_id: str) -> None:
+def test_pictures_come_as_often_as_asked(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10**12]
+    monkeypatch.setattr(publisher, "_now", lambda: now[0])
+
+    def steps_of_a_millisecond(count: int) -> None:
+        for _ in range(count):
+            now[0] += 10**6
+            step(env)
+
     bare = worlds.Counter()
-    with FastLaneTelemetryWrapper(bare, run_id, max_hz=1 / 3600) as env:
+    with FastLaneTelemetryWrapper(bare, run_id, max_hz=20) as env:
         env.reset()
-        step(env)
-        with lanekit.FastLaneReader.attach(run_id, lease=3600):
-            steps_until(env, lambda: bare.renders, "the first picture")
-            step(env, 5000)
-            assert bare.renders == 1  # the next is due in an hour
+        steps_of_a_millisecond(1)
+        with lanekit.FastLaneReader.attach(run_id, lease=3600) as reader:
+            steps_of_a_millisecond(200)
+            assert reader.wait(patience())  # on to the ring that has the picture's size
+            steps_of_a_millisecond(200)
+            before = bare.renders
+            steps_of_a_millisecond(1000)
+            assert bare.renders - before == 20
 
 
 def test_viewers_follow_when_the_size_changes_at_a_reset(run_id: str) -> None:

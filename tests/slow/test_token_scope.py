@@ -50,8 +50,9 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._stub, name)
 
-        def call(request: Any) -> Any:
-            return method(request, timeout=patience(), metadata=self._metadata)
+        def call(request: Any, timeout: float | None = None) -> Any:
+            limit = patience() if timeout is None else timeout
+            return method(request, timeout=limit, metadata=self._metadata)
 
         return call
 
