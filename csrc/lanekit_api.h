@@ -79,8 +79,8 @@ uint64_t lk_clock_ns(void);
  * Install this process's safety net; the Python package does so on first use, C programs choose.
  *   SIGBUS: a segment that another process truncates under us reads as zeros and every later call
  *   on it answers LK_E_TRUNCATED. Faults elsewhere go to the handler that was there before.
- *   SIGTERM, SIGHUP, where they would kill the process: owned segments are invalidated and
- *   unlinked first. A handler the program has set is left alone.
+ *   SIGTERM, SIGHUP, SIGINT, where they would kill the process: owned segments are invalidated and
+ *   unlinked first. A handler the program has set is left alone, and so is an ignored signal.
  */
 int lk_process_protect(void);
 

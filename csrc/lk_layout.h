@@ -49,6 +49,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Nothing here swaps bytes, so a big-endian build would write segments nobody else can read. */
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "lanekit's layout is little-endian: build it for a little-endian machine"
+#endif
+
 #define LK_CACHE_LINE 64u
 #define LK_LAYOUT_MAJOR 2u
 #define LK_LAYOUT_MINOR 0u

@@ -2,8 +2,9 @@
  * lk_signals.c: the safety net of lk_process_protect.
  *
  * Everything here runs inside signal handlers and uses only async-signal-safe calls. A handler the
- * program had before is kept: for SIGBUS it is called for faults that are not ours, for SIGTERM and
- * SIGHUP ours is not installed at all.
+ * program had before is kept: for SIGBUS it is called for faults that are not ours, for SIGTERM,
+ * SIGHUP and SIGINT ours is not installed at all. An ignored signal stays ignored, as SIGINT is in
+ * a background job of a shell without job control.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -70,6 +71,7 @@ static void protect(void) {
     sigaction(SIGBUS, &action, &bus_before);
     clean_up_on(SIGTERM);
     clean_up_on(SIGHUP);
+    clean_up_on(SIGINT);
 }
 
 int lk_process_protect(void) {

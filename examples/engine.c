@@ -32,7 +32,7 @@ int main(int count, char **arguments) {
     config.obs_item_size = config.act_item_size = config.reward_size = sizeof(float);
     strcpy(config.obs_dtype, "<f4"); /* as numpy writes float32 */
     strcpy(config.act_dtype, "<f4");
-    lk_process_protect(); /* so that SIGTERM removes the lane */
+    lk_process_protect(); /* so that SIGTERM and SIGINT remove the lane */
     lk_step_server *server;
     int status = lk_step_create(&server, name, strlen(name), &config, NULL, NULL);
     if (status < 0) {

@@ -50,7 +50,7 @@ int main(int count, char **arguments) {
     std::strcpy(config.obs_dtype, "<f4"); // as numpy writes float32
     std::strcpy(config.act_dtype, "<f4");
     const char info_names[64] = "energy";
-    lk_process_protect(); // so that SIGTERM removes the lane
+    lk_process_protect(); // so that SIGTERM and SIGINT remove the lane
     lk_step_server *server;
     int status = lk_step_create(&server, name.data(), name.size(), &config, info_names, nullptr);
     if (status < 0) {

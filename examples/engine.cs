@@ -117,7 +117,7 @@ static unsafe class Engine {
         var name = arguments.Length > 0 ? arguments[0] : "engine";
         var config = Describe(arguments.Length > 1 ? uint.Parse(arguments[1]) : 16);
         var bytes = Encoding.UTF8.GetBytes(name);
-        Lanekit.lk_process_protect(); // so that SIGTERM removes the lane
+        Lanekit.lk_process_protect(); // so that SIGTERM and SIGINT remove the lane
         IntPtr server;
         var status = Lanekit.lk_step_create(
             out server, bytes, (UIntPtr)bytes.Length, ref config, null, null);

@@ -8,7 +8,8 @@
  * would write them from lanekit.h. All that is unsafe is in `Lane`, which hands the regions out as
  * slices between an exchange and its commit, when the engine alone may touch them.
  */
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::slice::from_raw_parts_mut;
 
@@ -130,7 +131,7 @@ impl Lane {
             gpu_obs_handle: [0; 64],
         };
         unsafe {
-            lk_process_protect(); // so that SIGTERM removes the lane
+            lk_process_protect(); // so that SIGTERM and SIGINT remove the lane
             let (mut server, mut segment) = (null_mut(), null_mut());
             let (name, size) = (name.as_ptr(), name.len());
             let status = lk_step_create(&mut server, name, size, &config, null(), null());

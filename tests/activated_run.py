@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import patience
+
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
     """Run a command that must succeed, and return what it printed."""
@@ -17,7 +19,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=patience(200),
         env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sysconfig
 import uuid
 from collections.abc import Iterator
@@ -12,14 +11,23 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from lanekit import segment_name
 from lanekit.segments import segment_path
+from patience import patience
 from role_processes import Processes
 from step_peers import Peers
+from working_programs import working
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes, or takes to be made up, says something about the machine only.
+hypothesis.settings.register_profile(
+    "lanekit", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("lanekit")
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 HAS_PYGAME = find_spec("pygame") is not None
@@ -29,7 +37,7 @@ HAS_RAY = find_spec("ray") is not None
 HAS_QT = find_spec("PyQt6") is not None and find_spec("pytestqt") is not None
 HAS_SPHINX = find_spec("sphinx") is not None and find_spec("myst_parser") is not None
 HAS_MUJOCO = find_spec("mujoco") is not None and version("mujoco") >= "4"
-HAS_BROWSER = find_spec("playwright") is not None and shutil.which("chromium") is not None
+HAS_BROWSER = find_spec("playwright") is not None and working("chromium") is not None
 collect_ignore = ["slow"] if FREE_THREADED else []
 collect_ignore += [] if HAS_MUJOCO else ["engine"]
 collect_ignore += [] if HAS_GYMNASIUM else ["integrations"]
@@ -74,6 +82,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("pygame") is not None:
                 item.add_marker(pytest.mark.skip(reason="needs pygame"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Stretch pytest-timeout's limit, too: it is there for what hangs, on whatever machine."""
+    if item.config.getoption("timeout") is None:  # else somebody wants another one, or none
+        marker = item.get_closest_marker("timeout")
+        seconds = marker.args[0] if marker else float(item.config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(patience(seconds)), append=False)
+    return (yield)
 
 
 @pytest.fixture

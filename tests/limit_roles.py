@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import lanekit
+from patience import patience
 
 SHM = Path("/dev/shm")
-WATCHDOG = 120
 SMALL = lanekit.FastLaneConfig(64, 64, capacity=4)
 
 
@@ -39,7 +39,7 @@ def run(role: Callable[..., None], *arguments: object, within: list[str] | None 
     command = [*(within or []), *script, *map(str, arguments)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=WATCHDOG, check=False, env=environment
+        command, capture_output=True, text=True, timeout=patience(120), check=False, env=environment
     )
     assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     return json.loads(done.stdout)

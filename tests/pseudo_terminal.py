@@ -12,14 +12,12 @@ import struct
 import subprocess
 import tempfile
 import termios
-import time
 from collections.abc import Callable
 from types import TracebackType
 
 import pytest
 
-WATCHDOG = 60.0
-"""Seconds after which something that did not happen counts as never happening."""
+from patience import Watchdog
 
 Cell = tuple[str, str, str]
 
@@ -158,11 +156,14 @@ class Terminal:
         return True
 
     def read_until(self, condition: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + WATCHDOG
-        while not condition():
-            over = self.process.poll() is not None
-            if (not self.read(0.05) and over and not condition()) or time.monotonic() > end:
-                pytest.fail(f"never saw {what}:\n{self.screen.text}\n{self.complaints()}")
+        watchdog = Watchdog(what)
+        try:
+            while not condition():
+                over = self.process.poll() is not None
+                assert self.read(0.05) or not over or condition(), "the process has ended"
+                watchdog.check()
+        except AssertionError as error:
+            pytest.fail(f"never saw {what}: {error}\n{self.screen.text}\n{self.complaints()}")
 
     def read_until_text(self, text: str) -> None:
         self.read_until(lambda: text in self.screen.text, repr(text))

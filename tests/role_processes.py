@@ -11,7 +11,7 @@ from collections.abc import Callable
 from inspect import getfile
 from typing import Any
 
-WATCHDOG = 250
+from patience import patience
 
 
 def start_role(role: Callable[..., None], *arguments: object) -> subprocess.Popen[str]:
@@ -48,7 +48,7 @@ class Processes:
 
 def outcome(process: subprocess.Popen[str]) -> Any:
     """Let a role end, and return what it printed."""
-    out, err = process.communicate(timeout=WATCHDOG)
+    out, err = process.communicate(timeout=patience(250))
     assert process.returncode == 0, f"ended with {process.returncode}:\n{err}"
     return json.loads(out)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import lanekit
-from spoilt_lanes import WATCHDOG
+from patience import patience
 
 WIDTH, HEIGHT, CAPACITY, METADATA_SIZE = 120, 100, 4, 100
 CONFIG = lanekit.FastLaneConfig(
@@ -49,7 +49,9 @@ def image_of_a_dead_writer(run_id: str) -> bytes:
         "[t.publish(writer, seq) for seq in range(1, t.PUBLISHED + 1)];"
         "os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", script, __file__, run_id], timeout=WATCHDOG, check=False)
+    subprocess.run(
+        [sys.executable, "-c", script, __file__, run_id], timeout=patience(200), check=False
+    )
     path = Path(path_of(run_id))
     image = path.read_bytes()
     path.unlink()

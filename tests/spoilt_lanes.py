@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from role_processes import start_role
 
-WATCHDOG = 200
 DAMAGES = ("zero", "ones", "xor", "random")
 
 
@@ -35,13 +35,11 @@ class Notebook:
         os.pwrite(self.fd, text.encode().ljust(100), 0)
 
 
-def run(
-    role: Callable[..., None], *arguments: object, note: Path, watchdog: float = WATCHDOG
-) -> Any:
+def run(role: Callable[..., None], *arguments: object, note: Path, seconds: float = 200) -> Any:
     """Run a role to its end; a crash or a hang fails with the case that the role noted last."""
     process = start_role(role, *arguments, note)
     try:
-        out, err = process.communicate(timeout=watchdog)
+        out, err = process.communicate(timeout=patience(seconds))
     except subprocess.TimeoutExpired:
         process.kill()
         _, err = process.communicate()

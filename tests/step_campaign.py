@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from lanekit import StepClient
-from role_processes import WATCHDOG, Processes
+from patience import patience
+from role_processes import Processes
 from test_step_kills import (
     SequenceWord,
     kill_many_clients,
@@ -42,7 +43,7 @@ def _house() -> Iterator[tuple[Processes, str]]:
 def _steps(steps: int, pipelined: bool) -> str:
     with _house() as (processes, lane):
         processes.start(serve_a_ledger, lane, "hybrid", int(pipelined))
-        with StepClient.attach(lane, timeout=WATCHDOG) as client:
+        with StepClient.attach(lane, timeout=patience(250)) as client:
             step_a_ledger(client, SequenceWord(lane), steps)
     return f"{steps:,} steps{', pipelined' * pipelined}: each exactly once"
 

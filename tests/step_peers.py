@@ -17,6 +17,7 @@ from typing import Any
 import lanekit
 from lanekit import StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 ENVS, OBS, ACT = 64, 8, 4
 
@@ -29,7 +30,7 @@ lane, pipelined = sys.argv[1], len(sys.argv) > 2
 def create():
     return StepServer.create(lane, {ENVS}, {OBS}, {ACT}, pipelined=pipelined, final_obs=True)
 def attach():
-    return StepClient.attach(lane, timeout=60)
+    return StepClient.attach(lane, timeout=None)
 def here():
     print("here", flush=True)
     time.sleep(600)
@@ -79,17 +80,17 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def finish(process: subprocess.Popen[str], text: str | None = None) -> str:
-    output, _ = process.communicate(text, timeout=60)
+    output, _ = process.communicate(text, timeout=patience())
     return output
 
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.wait(60)
+    process.wait(patience())
 
 
 def serve_one(server: StepServer) -> lanekit.StepExchange:
-    asked = server.wait_actions(60)
+    asked = server.wait_actions(patience())
     assert asked is not None
     server.obs[asked.envs] = asked.number
     server.commit()
@@ -110,7 +111,7 @@ def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
     thread.start()
 
     def wait() -> Any:
-        thread.join(120)
+        thread.join(patience(120))
         assert outcome, "hangs"
         if isinstance(outcome[0], BaseException):
             raise outcome[0]

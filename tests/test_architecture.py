@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lanekit
+from patience import patience
 
 PACKAGE = Path(lanekit.__file__).parent
 
@@ -125,7 +126,7 @@ def test_what_needs_no_extra_imports_none(module: str) -> None:
     heavy = set().union(*EXTRAS.values()) | {"PyQt6", "torch"}
     code = f"import sys, {module}; print(*({heavy!r} & set(sys.modules)))"
     command = [sys.executable, "-c", code]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience())
     assert answer.stdout.split() == []
 
 
@@ -139,7 +140,7 @@ def test_what_needs_no_extra_imports_none(module: str) -> None:
 def test_what_a_process_without_lanes_needs_loads_neither_numpy_nor_the_core(module: str) -> None:
     code = f"import sys, {module}; print(*({{'numpy', 'lanekit._native'}} & set(sys.modules)))"
     command = [sys.executable, "-c", code]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience())
     assert answer.stdout.split() == []
 
 

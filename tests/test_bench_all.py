@@ -15,6 +15,8 @@ from bench import page
 from bench.record import Record, load
 from bench.rows import Figure, Row, point
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Record]:
         pytest.skip("writer and reader both spin: needs two cores")
     out = tmp_path_factory.mktemp("bench")
     command = [sys.executable, "-m", "bench", "all", "--tiny", "--only", "peers", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(280))
     assert done.returncode == 0, done.stderr
     return done.stdout, out, load(out / "bench.json")
 

@@ -13,6 +13,8 @@ from bench import compare
 from bench.record import Record, load
 from bench.rows import Figure, Row, peers_ahead
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 MACHINE = {"cpu": "a machine", "cores": 2, "python": "3.11"}
@@ -133,7 +135,9 @@ def test_the_command_ends_with_1_for_a_regression_and_2_for_a_file_it_can_not_re
     statuses = {}
     for name, second in (("slower", two), ("other", other), ("missing", tmp_path / "no.json")):
         command = [sys.executable, "-m", "bench", "compare", str(one), str(second)]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, cwd=root, capture_output=True, text=True, timeout=patience(120)
+        )
         statuses[name] = done.returncode
         if name != "slower":
             assert "python -m bench all" in done.stderr

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -26,7 +28,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]
         cwd=root,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=280,
+        timeout=patience(280),
         check=True,
     )
     return done.stdout, json.loads((out / "step.json").read_text(encoding="utf-8")), out
@@ -73,5 +75,5 @@ def test_the_growth_is_drawn(bench: tuple[str, dict[str, Any], Path]) -> None:
     picture = out / "growth.png"
     command = [sys.executable, "-m", "bench.step_plot", str(out / "step.json"), str(picture)]
     root = Path(__file__).resolve().parent.parent
-    subprocess.run(command, cwd=root, timeout=120, check=True)
+    subprocess.run(command, cwd=root, timeout=patience(120), check=True)
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -20,6 +20,7 @@ from lanekit.cli import COMMANDS, load
 from lanekit.cli.doctor import check_state, missing_of_extras
 from lanekit.cli.ls import printable
 from lanekit.segments import inspect_segment, segment_path
+from patience import patience
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4, metadata_size=3)
 
@@ -29,7 +30,7 @@ def lanekit(*arguments: str, status: int = 0, **kwargs: Any) -> str:
         [sys.executable, "-m", "lanekit", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=False,
         **{"stdin": subprocess.DEVNULL, **kwargs},
     )
@@ -50,7 +51,7 @@ def orphan(run_id: str) -> str:
         "w = FastLaneWriter.create(sys.argv[1], FastLaneConfig(width=8, height=4));"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code, run_id], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code, run_id], timeout=patience(), check=False)
     assert done.returncode == -signal.SIGKILL
     return segment_name("frame", run_id)
 

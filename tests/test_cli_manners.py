@@ -18,7 +18,7 @@ import pytest
 from lanekit.cli import COMMANDS, GROUPS, build_parser, clean, endings, main
 from lanekit.cli.endings import EXTRA_OF, in_words, run_to_its_end
 from lanekit.errors import DEBUG_VARIABLE, LanekitError
-from pseudo_terminal import WATCHDOG
+from patience import patience
 
 Capture = pytest.CaptureFixture[str]
 
@@ -179,7 +179,11 @@ def test_a_name_of_the_slow_lane_says_what_to_install(
 ) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; from lanekit.slow import {name}"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=patience(),
+        check=False,
     )
     needs = f"lanekit.slow.{name} needs {distribution}, which is not installed"
     assert f"{needs}: pip install 'lanekit[slow]'" in done.stderr
@@ -212,7 +216,9 @@ def test_a_reader_that_leaves_is_no_error(redirection: str, run_id: str) -> None
     demo = f"demo --no-record --view terminal --seconds 0.3 --run-id {run_id}"
     for typed, status in (("--help", 0), ("ls", 0), ("clean no-such-lane", 1), (demo, 0)):
         line = f"set -o pipefail; {sys.executable} -m lanekit {typed} {redirection}"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, timeout=patience(), check=False
+        )
         assert (done.returncode, b"Traceback" in done.stderr) == (status, False), (typed, done)
 
 
@@ -223,7 +229,7 @@ def test_output_that_a_full_disk_does_not_take_is_an_error(typed: str, unbuffere
         ["bash", "-c", f"{sys.executable} -m lanekit {typed} >/dev/full"],
         capture_output=True,
         text=True,
-        timeout=WATCHDOG,
+        timeout=patience(),
         check=False,
         env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
@@ -234,7 +240,7 @@ def test_output_that_a_full_disk_does_not_take_is_an_error(typed: str, unbuffere
 def test_a_complaint_that_nobody_can_be_told_leaves_the_status_as_it_is() -> None:
     for typed, status in (("clean no-such-lane", 1), ("vew", 2), ("", 2), ("run --worker x", 1)):
         line = f"PYTHONUNBUFFERED= {sys.executable} -m lanekit {typed} 2>/dev/full"
-        done = subprocess.run(["bash", "-c", line], timeout=WATCHDOG, check=False)
+        done = subprocess.run(["bash", "-c", line], timeout=patience(), check=False)
         assert done.returncode == status, typed
 
 
@@ -263,7 +269,7 @@ def bash_completes(printed: str, *words: str) -> list[str]:
         'printf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(
-        ["bash", "-c", asking], capture_output=True, text=True, timeout=60, check=True
+        ["bash", "-c", asking], capture_output=True, text=True, timeout=patience(), check=True
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -364,7 +370,7 @@ def test_a_shell_completes_what_is_typed(how: str, typed: dict[str, str]) -> Non
         def see(words: str) -> None:
             nonlocal seen
             while words.encode() not in seen:
-                assert select.select([ours], [], [], WATCHDOG)[0], (words, seen)
+                assert select.select([ours], [], [], patience())[0], (words, seen)
                 seen += os.read(ours, 65536)
             seen = seen.partition(words.encode())[2]
 
@@ -398,7 +404,7 @@ def test_fish_completes_what_is_typed(typed: dict[str, str], run_id: str) -> Non
             cwd=Path(__file__).parents[1],  # full of files, which nobody asked for
             capture_output=True,
             text=True,
-            timeout=WATCHDOG,
+            timeout=patience(),
             check=True,
             env=typed,
         )
@@ -425,7 +431,7 @@ def test_colours_are_left_out_where_nobody_wants_them(root: Path) -> None:
         [sys.executable, "-m", "lanekit", "workers"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=True,
         env=environment,
     )

@@ -8,6 +8,7 @@ import sys
 import uuid
 
 from lanekit import StepClient, StepServer
+from patience import patience
 
 
 def test_top_counts_exchanges_and_what_they_carry() -> None:
@@ -23,7 +24,9 @@ def test_top_counts_exchanges_and_what_they_carry() -> None:
             client.recv(0)
         client.send()
         command = [sys.executable, "-m", "lanekit", "top", "--once", "--json", "--interval", "0.05"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=patience(120), check=True
+        )
     printed = json.loads(done.stdout)
     lanes = printed["lanes"] if isinstance(printed, dict) else printed
     (found,) = [lane for lane in lanes if lane["run"] == name]

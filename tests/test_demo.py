@@ -23,8 +23,8 @@ from lanekit import (
 )
 from lanekit.cli import main
 from lanekit.cli.demo_runs import without_tracebacks
-from patience import until
-from pseudo_terminal import WATCHDOG, Terminal
+from patience import patience, until
+from pseudo_terminal import Terminal
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def trainer_pid(run_id: str) -> int:
 def test_nobody_watching_means_no_frames_but_all_of_the_learning(run_id: str) -> None:
     with (
         training(run_id),
-        FastLaneReader.attach(run_id, timeout=WATCHDOG, lease=0.0) as reader,
+        FastLaneReader.attach(run_id, timeout=patience(), lease=0.0) as reader,
     ):
         until(lambda: reader.metrics().rolling_return > 30, "a return above 30")
         assert reader.metrics().step_rate_hz > 0
@@ -81,10 +81,10 @@ def test_nobody_watching_means_no_frames_but_all_of_the_learning(run_id: str) ->
 
 
 def test_a_viewer_gets_moving_pictures_with_the_numbers_of_the_run(run_id: str) -> None:
-    with training(run_id), FastLaneReader.attach(run_id, timeout=WATCHDOG) as reader:
+    with training(run_id), FastLaneReader.attach(run_id, timeout=patience()) as reader:
         frames: list[FastLaneFrame] = []
         while len(frames) < 30:
-            assert reader.wait(WATCHDOG)
+            assert reader.wait(patience())
             frame = reader.latest_frame(fresh=True)
             assert frame is not None
             frames.append(frame)
@@ -100,10 +100,10 @@ def test_a_viewer_gets_moving_pictures_with_the_numbers_of_the_run(run_id: str) 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_training_quietly(run_id: str, number: signal.Signals) -> None:
-    with training(run_id) as process, FastLaneReader.attach(run_id, timeout=WATCHDOG) as reader:
-        assert reader.wait(WATCHDOG)
+    with training(run_id) as process, FastLaneReader.attach(run_id, timeout=patience()) as reader:
+        assert reader.wait(patience())
         process.send_signal(number)
-        assert process.wait(WATCHDOG) == (130 if number == signal.SIGINT else 0)
+        assert process.wait(patience()) == (130 if number == signal.SIGINT else 0)
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
         assert not reader.connected
@@ -111,7 +111,7 @@ def test_a_signal_ends_the_training_quietly(run_id: str, number: signal.Signals)
 
 def test_the_training_ends_by_itself_when_its_steps_are_done(run_id: str) -> None:
     with training(run_id, total_steps=2000) as process:
-        assert process.wait(WATCHDOG) == 0
+        assert process.wait(patience()) == 0
 
 
 def test_the_training_does_not_outlive_the_process_that_wanted_it(run_id: str) -> None:
@@ -121,12 +121,12 @@ def test_the_training_does_not_outlive_the_process_that_wanted_it(run_id: str) -
             assert process.poll() is None
             parent.kill()
             parent.wait()
-            assert process.wait(WATCHDOG) == 0
+            assert process.wait(patience()) == 0
 
 
 def test_a_run_that_is_taken_is_refused(run_id: str) -> None:
     with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)), training(run_id) as process:
-        assert process.wait(WATCHDOG) == 1
+        assert process.wait(patience()) == 1
         assert process.stderr is not None
         complaint = process.stderr.read()
     assert f"process {os.getpid()}" in complaint
@@ -185,7 +185,7 @@ def default_demo(run_id: str) -> subprocess.Popen[str]:
 
 def test_a_second_demo_takes_a_run_id_of_its_own_and_says_so(run_id: str) -> None:
     with FastLaneWriter.create(run_id, FastLaneConfig(8, 8)), default_demo(run_id) as second:
-        shown, said = second.communicate(timeout=WATCHDOG)
+        shown, said = second.communicate(timeout=patience())
     assert second.returncode == 0
     assert f"process {os.getpid()} publishes run {run_id!r}" in said
     assert f"this is run '{run_id}-{second.pid}'" in said
@@ -193,11 +193,11 @@ def test_a_second_demo_takes_a_run_id_of_its_own_and_says_so(run_id: str) -> Non
 
 
 def test_the_run_id_of_a_demo_that_was_killed_is_free_again(run_id: str) -> None:
-    with training(run_id) as killed, FastLaneReader.attach(run_id, timeout=WATCHDOG):
+    with training(run_id) as killed, FastLaneReader.attach(run_id, timeout=patience()):
         killed.kill()
         killed.wait()
     with default_demo(run_id) as second:
-        shown, said = second.communicate(timeout=WATCHDOG)
+        shown, said = second.communicate(timeout=patience())
     assert second.returncode == 0
     assert "publishes run" not in said
     assert f"run {run_id!r} is over" in shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +20,14 @@ import lanekit
 from activated_run import run
 from lanekit import StepClient, segment_name
 from lanekit.segments import segment_path
+from patience import patience
+from working_programs import working
 
 ENVS = 37
-rust = pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler here")
-csharp = pytest.mark.skipif(shutil.which("mcs") is None, reason="no C# compiler here")
+RUSTC = working("rustc")
+HAS_MONO = bool(working("mcs") and working("mono"))
+rust = pytest.mark.skipif(RUSTC is None, reason="needs rustc, and none on PATH runs here")
+csharp = pytest.mark.skipif(not HAS_MONO, reason="needs mcs and mono, and they do not run here")
 ENGINES = [
     "engine",
     "engine_cpp",
@@ -58,10 +61,10 @@ def examples(root: Path, prefix: Path, tmp_path_factory: pytest.TempPathFactory)
         *("cmake", "-S", root / "examples", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *warnings)
     )
     run("cmake", "--build", build)
-    if shutil.which("rustc") is not None:
+    if RUSTC is not None:
         link = ("-L", prefix / "lib", "-l", "static=lanekit", "-D", "warnings")
-        run("rustc", "-O", root / "examples/engine.rs", *link, "-o", build / "engine_rs")
-    if shutil.which("mcs") is not None:
+        run(RUSTC, "-O", root / "examples/engine.rs", *link, "-o", build / "engine_rs")
+    if HAS_MONO:
         build_csharp(root, build)
     return build
 
@@ -74,7 +77,7 @@ def build_csharp(root: Path, build: Path) -> None:
     for command in (library, f"{compiler} -warnaserror"):
         line = command.replace("liblanekit.so", str(build / "liblanekit.so"))
         line = line.replace("engine.exe", str(build / "engine.exe"))
-        subprocess.run(line, shell=True, cwd=root, timeout=200, check=True)
+        subprocess.run(line, shell=True, cwd=root, timeout=patience(200), check=True)
     assert start.startswith("LD_LIBRARY_PATH=. mono engine.exe ")
     starter = build / "engine_cs"
     starter.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={build} exec mono {build}/engine.exe "$@"\n')
@@ -95,7 +98,9 @@ def lane() -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: Any, examples: Path, lane: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([examples / request.param, lane, str(ENVS)]) as process:
+    # Where pytest itself runs in the background of a script, SIGINT is ignored, and would stay so.
+    heard = ("env", "--default-signal=INT")
+    with subprocess.Popen([*heard, examples / request.param, lane, str(ENVS)]) as process:
         yield process
         process.kill()
 
@@ -135,8 +140,10 @@ def test_an_engine_computes_what_the_numpy_model_does(
 ) -> None:
     chance = np.random.default_rng(11)
     model = Masses()
-    with StepClient.attach(lane, timeout=60, num_envs=ENVS, obs_size=2, act_size=1) as client:
-        client.reset(seed=2**40, timeout=60)
+    with StepClient.attach(
+        lane, timeout=patience(), num_envs=ENVS, obs_size=2, act_size=1
+    ) as client:
+        client.reset(seed=2**40, timeout=patience())
         model.reset(slice(None), np.arange(2**40, 2**40 + ENVS, dtype=np.uint64))
         model.expect(client)
         ended = 0
@@ -145,13 +152,13 @@ def test_an_engine_computes_what_the_numpy_model_does(
             over = np.flatnonzero(client.dones)
             client.resets[over] = 1  # reset together with the others' step
             others = np.setdiff1d(np.arange(ENVS), over)
-            client.step(push, timeout=60)
+            client.step(push, timeout=patience())
             model.reset(over, None)
             model.step(push, others)
             model.expect(client)
             ended += len(over)
             if n % 100 == 0:  # a reset alone: the others stand still
-                client.reset([3, 30], seed=[n, n + 7], timeout=60)
+                client.reset([3, 30], seed=[n, n + 7], timeout=patience())
                 model.reset([3, 30], np.array([n, n + 7], np.uint64))
                 model.expect(client)
         assert ended > 10, "no episode came to its end"
@@ -161,18 +168,28 @@ def test_an_engine_goes_on_with_the_next_trainer(
     engine: subprocess.Popen[bytes], lane: str
 ) -> None:
     body = (
-        "import os, sys, lanekit; client = lanekit.StepClient.attach(sys.argv[1], timeout=60);"
-        "client.step(timeout=60); client.send(); os.kill(os.getpid(), 9)"
+        "import os, sys, lanekit; client = lanekit.StepClient.attach(sys.argv[1], timeout=None);"
+        "client.step(); client.send(); os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", body, lane], timeout=100, check=False)
-    with StepClient.attach(lane, timeout=60) as client:
+    subprocess.run([sys.executable, "-c", body, lane], timeout=patience(100), check=False)
+    with StepClient.attach(lane, timeout=patience()) as client:
         before = client.state.completed
         assert before >= 2
-        client.step(timeout=60)
+        client.step(timeout=patience())
         assert client.state.completed > before
     assert engine.poll() is None
-    engine.send_signal(signal.SIGTERM)
-    assert engine.wait(60) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_engine_that_is_ended_by_a_signal_removes_its_lane_first(
+    engine: subprocess.Popen[bytes], lane: str, number: signal.Signals
+) -> None:
+    with StepClient.attach(lane, timeout=patience()) as client:
+        client.step(timeout=patience())
+        engine.send_signal(number)
+        assert engine.wait(patience()) == -number
+        with pytest.raises(lanekit.PeerLost):
+            client.step(timeout=patience())
     assert not segment_path(segment_name("step", lane)).exists()
 
 
@@ -182,29 +199,29 @@ def test_the_cpp_engine_steps_halves_by_turns_and_says_why_it_ends(
     model = Masses()
     with (
         subprocess.Popen([examples / "engine_cpp", lane, str(ENVS)]) as process,
-        StepClient.attach(lane, timeout=60) as client,
+        StepClient.attach(lane, timeout=patience()) as client,
     ):
         push = np.linspace(-1, 1, ENVS, dtype=np.float32)
         halves = [client.send(push[client.next_envs]).envs for _ in range(2)]
         for n in range(200):
             envs = halves[n % 2]
-            obs = client.recv(60).obs
+            obs = client.recv(patience()).obs
             model.step(push, envs)
             assert np.array_equal(obs[:, 0], model.position[envs])
             assert client.send(push[client.next_envs]).envs == envs
         while client.under_way:
-            client.recv(60)
+            client.recv(patience())
         push[5] = np.nan
         with pytest.raises(lanekit.PeerLost, match="a mass was pushed out of this world"):
-            client.step(push, timeout=60)
-        assert process.wait(60) == 1
+            client.step(push, timeout=patience())
+        assert process.wait(patience()) == 1
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_that_can_not_have_its_lane_says_so(examples: Path, lane: str, name: str) -> None:
     with lanekit.StepServer.create(lane, ENVS, 2, 1):
         done = subprocess.run(
-            [examples / name, lane], capture_output=True, text=True, timeout=60, check=False
+            [examples / name, lane], capture_output=True, text=True, timeout=patience(), check=False
         )
         assert (done.returncode, done.stderr) == (1, f"{lane}: LK_E_EXISTS\n")
 
@@ -218,17 +235,17 @@ def test_the_engine_on_the_page_own_engine_is_built_and_stepped_as_written(
     (line,) = re.findall(r"^\$ (g\+\+ .*)$", page, re.MULTILINE)
     # A name of its own, and patience for a busy machine.
     name = f"page-{uuid.uuid4().hex}"
-    trainer = trainer.replace("my-engine", name).replace("timeout=10", "timeout=60")
+    trainer = re.sub(r"timeout=\d+", "timeout=None", trainer.replace("my-engine", name))
     (tmp_path / "engine.cpp").write_text(engine.replace("my-engine", name), encoding="utf-8")
     home = {**os.environ, "HOME": str(tmp_path)}
     (tmp_path / "lanekit").symlink_to(prefix)
-    subprocess.run(line, shell=True, cwd=tmp_path, env=home, timeout=200, check=True)
+    subprocess.run(line, shell=True, cwd=tmp_path, env=home, timeout=patience(200), check=True)
     with subprocess.Popen([tmp_path / "engine"]) as process:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", trainer],
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=patience(100),
             check=False,
         )
         process.terminate()

@@ -22,7 +22,7 @@ from lanekit import (
     segment_name,
 )
 from lanekit.segments import segment_path
-from patience import until
+from patience import patience, until
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -405,7 +405,7 @@ def test_wait_ends_when_a_frame_comes(run_id: str, strategy: Any) -> None:
         assert not reader.wait(0.02, strategy=strategy)
         timer = threading.Timer(0.05, writer.publish, [picture(1)])
         timer.start()
-        assert reader.wait(60, strategy=strategy)
+        assert reader.wait(patience(), strategy=strategy)
         timer.join()
         assert reader.wait(0, strategy=strategy)
         assert reader.latest_frame() is not None
@@ -439,7 +439,7 @@ def test_attach_can_wait_for_the_writer(run_id: str) -> None:
     writers: list[FastLaneWriter] = []
     timer = threading.Timer(0.05, lambda: writers.append(FastLaneWriter.create(run_id, CONFIG)))
     timer.start()
-    with FastLaneReader.attach(run_id, timeout=60) as reader:
+    with FastLaneReader.attach(run_id, timeout=patience()) as reader:
         timer.join()
         with writers[0]:
             assert reader.connected

@@ -28,6 +28,7 @@ from lanekit import (
     FastLaneWriter,
     _core,
 )
+from patience import patience
 
 CONFIG = FastLaneConfig(width=30, height=20, capacity=4, metadata_size=16)
 LARGE = FastLaneConfig(width=1024, height=1024, capacity=2)
@@ -429,14 +430,14 @@ def test_the_writer_looks_for_sleepers_from_the_first_one_on(run_id: str) -> Non
 
         for _ in range(3):
             writer.publish(picture(1))
-            assert reader.wait(1, strategy="spin")
+            assert reader.wait(patience(), strategy="spin")
             assert reader.latest_frame() is not None
         assert wakes() == 0
         assert not reader.wait(0.02, strategy="block")
         assert wakes() == 0
         writer.publish(picture(1))
         assert wakes() == 1
-        assert reader.wait(1, strategy="block")
+        assert reader.wait(patience(), strategy="block")
 
 
 @pytest.mark.parametrize("strategy", ["block", "hybrid"])

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import lanekit
+from patience import patience
 from spoilt_frame_lane import (
     CAPACITY,
     CONFIG,
@@ -104,7 +105,7 @@ def test_a_reader_that_came_while_the_head_was_garbage_sees_the_frames_that_foll
         with lanekit.FastLaneReader.attach(run_id) as reader:
             for seq in (2, 3, 4):  # the writer knows its own count and puts the head right
                 publish(writer, seq)
-            assert reader.wait(1)
+            assert reader.wait(patience())
             frame = reader.latest_frame(fresh=True)
             assert frame is not None
             assert frame.seq == 4

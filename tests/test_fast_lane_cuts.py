@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import lanekit
+from patience import Watchdog, patience
 from spoilt_frame_lane import (
     CAPACITY,
     CONFIG,
@@ -31,7 +32,7 @@ from spoilt_frame_lane import (
     pixels_of,
     publish,
 )
-from spoilt_lanes import WATCHDOG, Notebook, run
+from spoilt_lanes import Notebook, run
 
 CUTS: dict[str, Callable[[int], int]] = {
     "to nothing": lambda size: 0,
@@ -85,10 +86,10 @@ def test_cutting_segments_under_busy_readers_and_writers_kills_nobody(
     ]
     chance = random.Random(seed)
     cuts = 0
-    deadline = time.monotonic() + WATCHDOG
+    watchdog = Watchdog("the writer to come back", 200)
     try:
         while cuts < 300 and all(peer.poll() is None for peer in peers):
-            assert time.monotonic() < deadline, "the writer does not come back"
+            watchdog.check()
             time.sleep(0.002 + chance.random() * 0.01)
             try:
                 if os.path.getsize(path_of(run_id)) == CONFIG.segment_size:
@@ -98,7 +99,7 @@ def test_cutting_segments_under_busy_readers_and_writers_kills_nobody(
             except FileNotFoundError:
                 pass
         for peer in peers:
-            _, err = peer.communicate(timeout=WATCHDOG)  # they end when their stdin does
+            _, err = peer.communicate(timeout=patience(200))  # they end when their stdin does
             assert peer.returncode == 0, err
     finally:
         for peer in peers:

@@ -120,7 +120,7 @@ def test_something_that_is_no_file_under_the_name_is_refused(
         path.symlink_to(target)
     if what == "a symbolic link":
         target.write_bytes(image_of_a_dead_writer(f"{run_id}-other"))
-    found = run(use_what_is_no_file, run_id, note=note, watchdog=20)
+    found = run(use_what_is_no_file, run_id, note=note, seconds=20)
     for action in ("attach", "create", "inspect", "reclaim"):
         assert found[action] != "worked", f"{action} took {what} for a segment"
     if what == "a symbolic link":

@@ -24,7 +24,7 @@ import pytest
 
 import lanekit
 from lanekit._core import ffi, lib
-from patience import until
+from patience import patience, until
 from role_processes import Processes, fork, kill, outcome
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
@@ -200,7 +200,7 @@ def test_a_reader_that_is_overtaken_counts_every_frame_it_missed(
     run_id: str, processes: Processes
 ) -> None:
     processes.start(publish_as_fast_as_possible, run_id, 1024 * 64, 16)
-    with lanekit.FastLaneReader.attach(run_id, timeout=60) as reader:
+    with lanekit.FastLaneReader.attach(run_id, timeout=patience()) as reader:
         frames: list[lanekit.FastLaneFrame] = []
         for calls in itertools.count(1):  # a busy machine may let the writer run only later
             if (frame := reader.next_frame()) is not None:
@@ -217,11 +217,11 @@ def test_a_slow_reader_in_order_gets_frames_from_a_writer_that_never_pauses(
 ) -> None:
     """Frames that were overwritten are skipped over; they do not stand in the way."""
     processes.start(publish_as_fast_as_possible, run_id, 1024 * 1024, 8)
-    with lanekit.FastLaneReader.attach(run_id, timeout=60) as reader:
+    with lanekit.FastLaneReader.attach(run_id, timeout=patience()) as reader:
         calls = 500
         frames = 0
         for _ in range(calls):
-            assert reader.wait(60)  # there is a new one
+            assert reader.wait(patience())  # there is a new one
             frames += reader.next_frame() is not None
         assert frames > calls // 10
 
@@ -329,7 +329,7 @@ def watch_all_lives(run_id: str, seed: str) -> None:
         lambda reader: reader.wait(0.002),
         lambda reader: reader.connected,
     ]
-    with lanekit.FastLaneReader.attach(run_id, timeout=60) as reader:
+    with lanekit.FastLaneReader.attach(run_id, timeout=patience()) as reader:
         while LAST_LIFE not in lives:
             chance.choice(ways)(reader)
         stats = reader.stats()

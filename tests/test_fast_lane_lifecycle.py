@@ -17,6 +17,7 @@ import pytest
 import lanekit
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 CONFIG = FastLaneConfig(width=30, height=20, capacity=4, metadata_size=16)
 
@@ -124,7 +125,7 @@ def test_a_reader_follows_to_the_next_writer_and_its_geometry(run_id: str) -> No
         with FastLaneWriter.create(run_id, CONFIG) as second:
             assert not reader.wait(0.05)
             second.publish(picture(2))
-            assert reader.wait(60)
+            assert reader.wait(patience())
             assert reader.connected
             assert reader.read_into(out) == 1
             assert np.array_equal(out, picture(2))
@@ -156,7 +157,7 @@ def test_an_invalidated_writer_can_not_publish_and_is_replaced(run_id: str) -> N
             writer.unlink()  # removes only what is its own
             assert segment_path(second.name).exists()
             second.publish(picture(3))
-            assert reader.wait(60)
+            assert reader.wait(patience())
 
 
 def test_run_ids_of_any_kind_work() -> None:
@@ -181,7 +182,7 @@ def test_a_new_geometry_is_told_once_whoever_noticed_it(run_id: str) -> None:
     with FastLaneWriter.create(run_id, swapped) as second:
         second.publish(picture(2, (20, 30, 4)))
         for reader, target in ((contiguous, out), (strided, gaps)):
-            assert reader.wait(60)  # moves to the new writer
+            assert reader.wait(patience())  # moves to the new writer
             with pytest.raises(lanekit.GeometryChanged, match="BGRX") as caught:
                 reader.read_into(target)
             assert caught.value.config == reader.config
@@ -202,7 +203,7 @@ def test_a_new_writer_with_more_metadata_does_not_overflow_the_old_buffer(run_id
             writer.publish(picture(size), metadata=bytes(size))
             if reader is None:
                 reader = FastLaneReader.attach(run_id)
-            assert reader.wait(60)
+            assert reader.wait(patience())
             for _ in range(3):
                 assert reader.read_into(out) == 1
             info = reader.last_frame_info

@@ -294,7 +294,7 @@ def race_to_create(run_id: str, racers: str, rounds: str) -> None:
         order = random.sample(list(channels.values()), len(channels))
         for channel in order:
             channel.send(b"!")
-        answers = {pid: json.loads(channel.recv(200)) for pid, channel in channels.items()}
+        answers = {pid: json.loads(channel.recv(4096)) for pid, channel in channels.items()}
         winners = [pid for pid, (result, _) in answers.items() if result == "won"]
         assert len(winners) == 1, f"round {number}: {answers}"
         for result, pid in answers.values():

@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 
 def test_the_test_vectors_in_the_docs_are_current(root: Path) -> None:
     command = [sys.executable, str(root / "tools" / "layout_vectors.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -27,6 +29,19 @@ def test_the_names_in_the_docs_are_right(root: Path) -> None:
     assert len(examples) == 3
     for run_id, name in examples:
         assert segment_name("frame", run_id) == name
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("order", ["LITTLE", "BIG", "PDP"])
+def test_only_a_little_endian_build_is_accepted(root: Path, order: str) -> None:
+    command = ["cc", "-std=c11", "-fsyntax-only", "-x", "c", str(root / "csrc" / "lk_layout.h")]
+    command += ["-U__BYTE_ORDER__", f"-D__BYTE_ORDER__=__ORDER_{order}_ENDIAN__"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
+    if order == "LITTLE":
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode != 0
+        assert "little-endian" in done.stderr
 
 
 class ReaderFromThePage:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from patience import patience
+from working_programs import working
 
 pytestmark = pytest.mark.core
 
@@ -30,7 +32,9 @@ def assembly(root: Path, tmp_path: Path, compiler: str, source: str | Path) -> d
         source = tmp_path / "wrappers.c"
     out = tmp_path / "out.s"
     flags = ["-std=c11", "-O2", "-D_GNU_SOURCE", f"-I{root / 'csrc'}", "-S", "-o", str(out)]
-    subprocess.run([compiler, *flags, str(source)], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [compiler, *flags, str(source)], check=True, capture_output=True, timeout=patience()
+    )
     functions: dict[str, list[str]] = {}
     current: list[str] = []
     for line in out.read_text(encoding="utf-8").splitlines():
@@ -50,7 +54,7 @@ def order(instructions: list[str], *patterns: str) -> bool:
 @pytest.fixture
 def arm(root: Path, tmp_path: Path) -> dict[str, list[str]]:
     compiler = "aarch64-linux-gnu-gcc"
-    if shutil.which(compiler) is None:
+    if working(compiler) is None:
         done = subprocess.run([root / "tools" / "system_packages.sh", "--cross"], check=False)
         if done.returncode != 0:
             pytest.skip("needs gcc-aarch64-linux-gnu, and may not install it here")

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.core
 
 # An ordered access that no model reaches.
@@ -40,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         [root / "tools" / "install_checkers.sh"],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
         check=False,
     )
     if done.returncode != 0:
@@ -56,7 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=patience(280),
         check=False,
     )
     assert answer.exists(), done.stdout + done.stderr

@@ -24,6 +24,7 @@ from bench.overhead.statistics import bootstrap, centre, find
 from bench.overhead.watching import PictureClock
 
 from lanekit.integrations.showing.publisher import Publisher
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -285,7 +286,7 @@ def test_a_stored_run_is_reported_again(record: driver.Record, tmp_path: Path) -
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == (tmp_path / "overhead.md").read_text("utf-8")
@@ -300,7 +301,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
     )
     assert done.returncode == 1
     assert "was not written by this version of python -m bench.overhead" in done.stderr

@@ -16,6 +16,7 @@ import pytest
 
 import lanekit
 from activated_run import run
+from patience import patience
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -144,8 +145,8 @@ def test_a_frame_published_from_c_is_read_from_python(checkout: Path, tmp_path: 
     with subprocess.Popen(
         [tmp_path / "publish"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as publisher:
-        with lanekit.FastLaneReader.attach("from-c", timeout=60) as reader:
-            assert reader.wait(60)
+        with lanekit.FastLaneReader.attach("from-c", timeout=patience()) as reader:
+            assert reader.wait(patience())
             frame = reader.latest_frame()
             assert frame is not None
             assert frame.data == bytes([1, 2, 3]) + bytes(21)

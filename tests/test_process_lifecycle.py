@@ -17,6 +17,7 @@ import pytest
 import lanekit
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4)
 FRAME = np.arange(96, dtype=np.uint8).reshape(4, 8, 3)
@@ -39,7 +40,7 @@ def start(run_id: str, body: str, **kwargs: Any) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=patience())
     return output
 
 
@@ -127,7 +128,7 @@ def test_a_killed_writers_segment_is_reclaimed_and_its_readers_follow(run_id: st
         assert np.array_equal(frame.array, FRAME)
         with FastLaneWriter.create(run_id, CONFIG) as writer:
             writer.publish(FRAME[::-1])
-            assert reader.wait(60)
+            assert reader.wait(patience())
             frame = reader.latest_frame()
             assert frame is not None
             assert np.array_equal(frame.array, FRAME[::-1])
@@ -191,7 +192,7 @@ def test_sigterm_while_a_large_writer_closes_leaves_nothing(run_id: str) -> None
     """
     process = start(run_id, body, stdin=subprocess.PIPE)
     assert said(process) == "ready"
-    process.communicate("go\n", timeout=60)
+    process.communicate("go\n", timeout=patience())
     assert process.returncode == -signal.SIGTERM
     assert not exists(run_id)
 
@@ -251,7 +252,7 @@ def test_a_multiprocessing_worker_cleans_up_though_it_skips_atexit(
         )
     )
     command = [sys.executable, "-W", "ignore", str(script), run_id, method]
-    assert subprocess.run(command, timeout=60, check=False).returncode == 0
+    assert subprocess.run(command, timeout=patience(), check=False).returncode == 0
     assert not exists(run_id)
 
 
@@ -275,7 +276,7 @@ def test_a_reader_that_dies_is_forgotten(run_id: str) -> None:
         reader = FastLaneReader.attach(run_id, lease=2)
         print("ready", flush=True)
         while True:
-            reader.wait(10)
+            reader.wait()
         """
         process = start(run_id, body)
         assert said(process) == "ready"

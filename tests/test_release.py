@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -39,7 +41,7 @@ class Checkout:
             cwd=self.directory,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=patience(),
             check=False,
         )
         return done.returncode, done.stdout + done.stderr

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.core
 
 # (file, what stands there, what a mutant has instead, the C test that must then fail)
@@ -140,11 +142,11 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compiled(file: Path, include: Path, objects: Path) -> Path:
     """Compile a file, unless the compiler was given the very same text before."""
     preprocess = ["cc", *FLAGS, f"-I{include}", "-E", "-P", str(file)]
-    text = subprocess.run(preprocess, check=True, capture_output=True, timeout=60).stdout
+    text = subprocess.run(preprocess, check=True, capture_output=True, timeout=patience()).stdout
     made = objects / f"{file.stem}-{sha256(text).hexdigest()}.o"
     if not made.exists():
         command = ["cc", *FLAGS, f"-I{include}", "-c", str(file), "-o", str(made)]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, timeout=patience(120))
     return made
 
 
@@ -153,10 +155,14 @@ def build_and_run(source: Path, test: str, objects: Path) -> subprocess.Complete
     files = [*sources(source, test), source / "tests" / f"{test}.c"]
     linked = [str(compiled(file, source, objects)) for file in files]
     command = ["cc", *FLAGS, *linked, "-o", str(program), "-lrt"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=patience(120))
     # One address layout for all runs: ThreadSanitizer needs its shadow regions free.
     return subprocess.run(
-        ["setarch", "-R", str(program)], capture_output=True, text=True, timeout=120, check=False
+        ["setarch", "-R", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
+        check=False,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lanekit import StepClient, StepLaneConfig, StepServer
+from patience import patience
 
 ENVS = 3
 
@@ -26,13 +27,13 @@ def resets_of(
     server, client = ends
     with pytest.raises(Exception, match="not completed in time"):
         client.reset(*arguments, timeout=0, **options)
-    assert server.wait_actions(5) is not None
+    assert server.wait_actions(patience(5)) is not None
     seen = [
         (flag, seed if flag == 2 else None)
         for flag, seed in zip(server.resets.tolist(), server.seeds.tolist(), strict=True)
     ]
     server.commit()
-    client.recv(5)
+    client.recv(patience(5))
     assert client.resets.tolist() == [0] * ENVS
     return seen
 
@@ -65,7 +66,7 @@ def test_a_seed_that_can_not_be_leaves_no_reset_behind(
     with pytest.raises((ValueError, TypeError), match=problem):
         client.reset(seed=seed, timeout=0)
     client.send(np.zeros((ENVS, 2)))
-    exchange = server.wait_actions(5)
+    exchange = server.wait_actions(patience(5))
     assert exchange is not None
     assert exchange.request == "step"
     assert server.resets.tolist() == [0] * ENVS
@@ -87,7 +88,7 @@ def test_actions_are_never_mixed_up_between_environments(
         with pytest.raises(ValueError, match="shape"):
             client.send(wrong)
     client.send(actions.reshape(3, 1, 2))
-    assert server.wait_actions(5) is not None
+    assert server.wait_actions(patience(5)) is not None
     assert server.actions.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 

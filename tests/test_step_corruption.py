@@ -26,6 +26,7 @@ import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
+from patience import patience
 from spoilt_lanes import DAMAGES, Notebook, damaged, run
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
@@ -140,9 +141,9 @@ def test_a_sequence_that_no_peer_can_have_moved_so_is_corrupt(lane: str) -> None
             with pytest.raises(lanekit.SegmentCorrupt):
                 client.recv(0)
             put(1152, 0)
-            assert server.wait_actions(60) is not None  # and goes on when it is put right
+            assert server.wait_actions(patience()) is not None  # and goes on when it is put right
             server.commit()
-            client.recv(60)
+            client.recv(patience())
 
 
 # --- files cut short ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 import lanekit
 from lanekit import StepClient, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 from step_peers import Peers, create, exists, in_thread, kill, said, serve_one
 
 
@@ -63,7 +64,7 @@ def test_a_client_killed_at_any_stage_leaves_a_server_that_goes_on(
             assert asked.number == n
             assert (server.actions[asked.envs] == 5).all()
         with pytest.raises(lanekit.PeerLost, match=f"pid {victim.pid}.* died; {sent} exchanges"):
-            server.wait_actions(60)
+            server.wait_actions(patience())
         assert server.wait_actions(0) is None  # told once: what it was still writing is not stepped
         assert not server.state.client_alive
         assert (server.state.sent, server.state.completed) == (sent, sent)
@@ -73,7 +74,7 @@ def test_a_client_killed_at_any_stage_leaves_a_server_that_goes_on(
             for n in range(sent + 1, sent + 4):
                 assert successor.send().number == n
                 assert serve_one(server).number == n
-                assert (successor.recv(60).obs == n).all()
+                assert (successor.recv(patience()).obs == n).all()
 
 
 @pytest.mark.parametrize("taken", [False, True])
@@ -83,12 +84,12 @@ def test_a_successor_waits_until_what_the_dead_client_had_sent_is_completed(
     with create(lane) as server:
         kill(peers.start_until_here(lane, CLIENT_STAGES["one exchange sent"][0], False))
         if taken:
-            assert server.wait_actions(60) is not None
+            assert server.wait_actions(patience()) is not None
         with pytest.raises(lanekit.SegmentNotReady, match="what the client before had sent"):
             StepClient.attach(lane)
-        successor = in_thread(lambda: StepClient.attach(lane, timeout=120))
+        successor = in_thread(lambda: StepClient.attach(lane, timeout=patience(120)))
         if not taken:
-            assert server.wait_actions(60) is not None
+            assert server.wait_actions(patience()) is not None
         server.commit()
         with successor() as client:
             assert client.state.completed == 1
@@ -128,7 +129,7 @@ def test_a_server_killed_at_any_stage_leaves_a_client_that_can_start_anew(
 ) -> None:
     body, completed = SERVER_STAGES[stage]
     victim = peers.start(lane, body, *(["pipelined"] if pipelined else []))
-    with StepClient.attach(lane, timeout=60) as client:
+    with StepClient.attach(lane, timeout=patience()) as client:
         client.actions[:] = 1
         halves = 2 if pipelined else 1
         for _ in range(halves):
@@ -136,7 +137,7 @@ def test_a_server_killed_at_any_stage_leaves_a_client_that_can_start_anew(
         assert said(victim) == "here"
         kill(victim)
         for n in range(1, completed + 1):  # completed before it died: still to be had
-            assert (client.recv(60).obs == n).all()
+            assert (client.recv(patience()).obs == n).all()
         for call in (client.recv, client.recv):
             if completed == halves:
                 break  # nothing is under way
@@ -151,19 +152,19 @@ def test_a_server_killed_at_any_stage_leaves_a_client_that_can_start_anew(
         client.obs.sum()  # what it left can be looked at
         with create(lane, pipelined) as server:  # takes over the name of the dead one
             with pytest.raises(lanekit.PeerLost):
-                client.recv(60) if client.under_way else client.step()
+                client.recv(patience()) if client.under_way else client.step()
             client.close()
             with StepClient.attach(lane) as anew:
                 for n in (1, 2, 3):
                     anew.send()
                     serve_one(server)
-                    assert (anew.recv(60).obs == n).all()
+                    assert (anew.recv(patience()).obs == n).all()
     assert not exists(lane)
 
 
 def test_an_attach_waits_for_the_successor_of_a_dead_server(lane: str, peers: Peers) -> None:
     kill(peers.start_until_here(lane, SERVER_STAGES["created"][0], False))
-    waiting = in_thread(lambda: StepClient.attach(lane, timeout=120))
+    waiting = in_thread(lambda: StepClient.attach(lane, timeout=patience(120)))
     with create(lane), waiting() as client:
         assert client.state.sent == 0
 
@@ -174,7 +175,7 @@ def test_a_server_that_leaves_can_say_why(lane: str) -> None:
         client.send()
         server.fail("the solver diverged in environment 7 – " + "x" * 2000)
         with pytest.raises(lanekit.PeerLost, match=r"ended with: the solver diverged.*0 of 1"):
-            client.recv(60)
+            client.recv(patience())
         with pytest.raises(lanekit.SegmentInvalidated):
             server.wait_actions(0)
     server.close()

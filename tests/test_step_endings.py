@@ -9,16 +9,17 @@ import pytest
 
 from lanekit import OutOfTurn, PeerLost, SegmentNotFound, StepClient, StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 
 def test_a_lane_without_extras_serves_and_ends(run_id: str) -> None:
     with StepServer.create(run_id, 2, 3, 1, command_ring=0) as server:
         with StepClient.attach(run_id) as client:
             client.send(np.ones((2, 1)))
-            assert server.wait_actions(1.0) is not None
+            assert server.wait_actions(patience()) is not None
             server.obs[:] = 7
             server.commit()
-            assert (client.recv(1.0).obs == 7).all()
+            assert (client.recv(patience()).obs == 7).all()
         segment = server.segment
     assert not segment_path(segment).exists()
 

@@ -22,6 +22,7 @@ import pytest
 import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 from step_peers import (
     ACT,
     ENVS,
@@ -52,11 +53,11 @@ def test_attaching_before_the_server_is_there_is_an_error_or_a_wait(lane: str) -
         StepClient.attach(lane)
     with pytest.raises(lanekit.SegmentNotFound):
         StepClient.attach(lane, timeout=0.05)
-    waiting = in_thread(lambda: StepClient.attach(lane, timeout=120))
+    waiting = in_thread(lambda: StepClient.attach(lane, timeout=patience(120)))
     with create(lane) as server, waiting() as client:
         client.send()
         serve_one(server)
-        client.recv(60)
+        client.recv(patience())
 
 
 def test_a_lane_has_one_client_at_a_time(lane: str, peers: Peers) -> None:
@@ -71,16 +72,16 @@ def test_a_lane_has_one_client_at_a_time(lane: str, peers: Peers) -> None:
                     StepClient.attach(lane)
                 except lanekit.PlaceTaken:
                     print("taken", flush=True)
-                with StepClient.attach(lane, timeout=60) as client:
+                with StepClient.attach(lane, timeout=None) as client:
                     client.actions[:] = 2
-                    print(client.step(timeout=60).obs[0, 0], client.state.sent, flush=True)
+                    print(client.step().obs[0, 0], client.state.sent, flush=True)
                 """,
             )
             assert said(told) == "taken"
             client.actions[:] = 1
             client.send()
             serve_one(server)
-            client.recv(60)
+            client.recv(patience())
         assert serve_one(server).number == 2
         assert (server.actions == 2).all()
         assert finish(told) == "2.0 2\n"
@@ -94,7 +95,7 @@ def test_a_lane_has_one_server_at_a_time(lane: str) -> None:
         with StepClient.attach(lane) as client:
             client.send()
             serve_one(server)
-            client.recv(60)
+            client.recv(patience())
 
 
 def test_a_client_that_expects_another_shape_is_told_and_does_not_keep_the_place(lane: str) -> None:
@@ -158,11 +159,11 @@ def test_ctrl_c_ends_a_clients_wait_and_the_exchange_can_be_taken_up_again(
         client.step()
     except KeyboardInterrupt:
         print("interrupted", client.under_way, flush=True)
-    print(client.recv(60).obs[0, 0], client.step(timeout=60).obs[0, 0], flush=True)
+    print(client.recv().obs[0, 0], client.step().obs[0, 0], flush=True)
     """
     with create(lane) as server:
         process = peers.start(lane, body)
-        assert server.wait_actions(60) is not None
+        assert server.wait_actions(patience()) is not None
         time.sleep(0.05)  # so that it is in its wait; if not yet, the answer is the same
         process.send_signal(signal.SIGINT)
         assert said(process) == "interrupted 1"
@@ -180,7 +181,7 @@ def test_ctrl_c_ends_a_servers_wait(lane: str, peers: Peers) -> None:
             server.wait_actions()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
-        exchange = server.wait_actions(60)
+        exchange = server.wait_actions()
         server.obs[:] = 3
         server.commit()
         sys.stdin.read()
@@ -191,7 +192,7 @@ def test_ctrl_c_ends_a_servers_wait(lane: str, peers: Peers) -> None:
     process.send_signal(signal.SIGINT)
     assert said(process) == "interrupted"
     with StepClient.attach(lane) as client:
-        assert (client.step(timeout=60).obs == 3).all()
+        assert (client.step(timeout=patience()).obs == 3).all()
     finish(process)
     assert process.returncode == 0
     assert not exists(lane)
@@ -231,7 +232,7 @@ def test_handles_inherited_over_fork_refuse_and_the_parent_goes_on(lane: str, pe
     os.waitpid(child, 0)
     server.obs[:] = 8
     server.commit()
-    print(client.recv(60).obs[0, 0], client.state.client_alive, flush=True)
+    print(client.recv().obs[0, 0], client.state.client_alive, flush=True)
     """
     process = peers.start(lane, body)
     assert finish(process) == "refused\n" * 9 + "8.0 True\n"
@@ -241,7 +242,7 @@ def test_handles_inherited_over_fork_refuse_and_the_parent_goes_on(lane: str, pe
 
 def test_two_threads_in_one_handle_get_an_error_not_a_mixed_step(lane: str) -> None:
     with create(lane) as server, StepClient.attach(lane) as client:
-        waiting = in_thread(lambda: client.step(timeout=120))
+        waiting = in_thread(lambda: client.step(timeout=patience(120)))
         while server.state.sent == 0:
             time.sleep(0.001)
         errors = 0
@@ -313,10 +314,10 @@ def test_full_shared_memory_is_a_clear_error_that_leaves_nothing_behind(lane: st
             except OSError:
                 found["full"] = os.statvfs("/dev/shm").f_bavail == 0
         client.send(np.full(client.actions.shape, 2, np.float32))  # its memory was reserved
-        server.wait_actions(60)
+        server.wait_actions()
         server.obs[:] = server.actions[:, :1]
         server.commit()
-        found["stepped"] = bool((client.recv(60).obs == 2).all())
+        found["stepped"] = bool((client.recv().obs == 2).all())
     print(json.dumps(found))
     """
     script = PREAMBLE + textwrap.dedent(body)
@@ -324,7 +325,7 @@ def test_full_shared_memory_is_a_clear_error_that_leaves_nothing_behind(lane: st
         [*private_shared_memory("8m"), sys.executable, "-c", script, lane],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr

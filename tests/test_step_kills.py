@@ -29,7 +29,8 @@ import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
 from lanekit.step import inspect_steps
-from role_processes import WATCHDOG, Processes, fork, kill, outcome
+from patience import patience, until
+from role_processes import Processes, fork, kill, outcome
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
 LAST_LIFE = 1 << 30  # survivors end when they have met this peer
@@ -114,7 +115,7 @@ def step_a_ledger(client: StepClient, sequence: SequenceWord, steps: int) -> Non
             continue
         while under_way and (len(under_way) == halves or number == steps):
             oldest, envs, expected = under_way.pop(0)
-            obs = client.recv(WATCHDOG).obs
+            obs = client.recv(patience(250)).obs
             assert (obs[:, 1] == oldest).all(), f"exchange {oldest} brought that of {obs[:, 1]}"
             assert (obs[:, 0] == expected).all(), f"an action before {oldest} is lost or doubled"
             # Ahead only by what is under way, and there only if the server has been quick.
@@ -136,7 +137,7 @@ def test_each_step_happens_exactly_once(
     lane: str, processes: Processes, wait: Any, pipelined: bool, steps: int
 ) -> None:
     processes.start(serve_a_ledger, lane, wait, int(pipelined))
-    with StepClient.attach(lane, timeout=WATCHDOG, wait=wait) as client:
+    with StepClient.attach(lane, timeout=patience(250), wait=wait) as client:
         step_a_ledger(client, SequenceWord(lane), steps)
         assert (client.state.sent, client.state.completed) == (steps, steps)
 
@@ -214,7 +215,7 @@ def same(array: npt.NDArray[np.int64], word: int) -> bool:
 
 def step_for_ever(lane: str, life: int, counts: U64, steps: float = np.inf) -> None:
     """Be a client until killed: write the actions in pieces, so that kills come in between."""
-    with StepClient.attach(lane, timeout=WATCHDOG) as client:
+    with StepClient.attach(lane, timeout=patience(250)) as client:
         halves = 2 if client.config.pipelined else 1
         for number in itertools.count(1):
             if number > steps:
@@ -229,10 +230,10 @@ def step_for_ever(lane: str, life: int, counts: U64, steps: float = np.inf) -> N
             client.send()
             if client.under_way == halves or number == steps:
                 oldest = number - client.under_way + 1
-                assert same(client.recv(WATCHDOG).obs, word_of(life, oldest))
+                assert same(client.recv(patience(250)).obs, word_of(life, oldest))
                 counts[1] = oldest
         while client.under_way:
-            client.recv(WATCHDOG)
+            client.recv(patience(250))
 
 
 def serve_all_lives(lane: str, pipelined: str) -> None:
@@ -244,7 +245,7 @@ def serve_all_lives(lane: str, pipelined: str) -> None:
     with StepServer.create(lane, kill_config(halves == 2)) as server:
         while not (life == LAST_LIFE and count == 10):
             try:
-                exchange = server.wait_actions(WATCHDOG)
+                exchange = server.wait_actions(patience(250))
             except lanekit.PeerLost:
                 lost += 1
                 continue
@@ -287,9 +288,7 @@ def kill_clients(lane: str, kills: str, seed: str) -> None:
         counts[:] = 0
         child = fork(lambda life=life: step_for_ever(lane, life, counts))  # type: ignore[misc]
         if chance.random() < 0.9:  # else it may be killed while it attaches
-            begun = time.monotonic()
-            while counts[1] == 0 and time.monotonic() < begun + WATCHDOG:
-                time.sleep(0.0005)
+            until(lambda: counts[1], "its first step", 250, pause=0.0005)
         time.sleep(chance.random() * 0.005)
         kill(child)
         state = inspect_steps(segment).state
@@ -306,7 +305,7 @@ def serve_for_ever(lane: str, life: int, served: U64) -> None:
         for number in itertools.count(1):
             while True:
                 try:
-                    exchange = server.wait_actions(WATCHDOG)
+                    exchange = server.wait_actions(patience(250))
                     break
                 except lanekit.PeerLost:
                     continue
@@ -326,7 +325,7 @@ def step_all_lives(lane: str) -> None:
     number = life = 0
     while not (life == LAST_LIFE and number >= 10):
         try:
-            client = StepClient.attach(lane, timeout=WATCHDOG)
+            client = StepClient.attach(lane, timeout=patience(250))
         except lanekit.PeerLost:  # it died meanwhile
             continue
         with client, contextlib.suppress(lanekit.PeerLost):
@@ -335,7 +334,7 @@ def step_all_lives(lane: str) -> None:
                 steps += 1
                 client.actions[client.next_envs] = steps
                 client.send()
-                obs, rewards, _, _ = client.recv(WATCHDOG)
+                obs, rewards, _, _ = client.recv(patience(250))
                 number += 1
                 life = int(obs[0, 0]) >> 32
                 lives.add(life)
@@ -354,9 +353,7 @@ def kill_servers(lane: str, kills: str, seed: str) -> None:
         served[0] = 0
         child = fork(lambda life=life: serve_for_ever(lane, life, served))  # type: ignore[misc]
         if chance.random() < 0.9:  # else it may be killed while it creates the lane
-            begun = time.monotonic()
-            while served[0] == 0 and time.monotonic() < begun + WATCHDOG:
-                time.sleep(0.0005)
+            until(lambda: served[0], "its first step", 250, pause=0.0005)
         time.sleep(chance.random() * 0.005)
         kill(child)
     child = fork(lambda: serve_for_ever(lane, LAST_LIFE, served))

@@ -18,11 +18,12 @@ import pytest
 import lanekit
 from lanekit import StepClient, StepLaneConfig, StepServer
 from lanekit.step import inspect_steps
+from patience import patience
 
 
 def exchange(server: StepServer, client: StepClient) -> lanekit.StepExchange:
     """Let the server complete what the client has sent; it copies the actions' first column."""
-    asked = server.wait_actions(60)
+    asked = server.wait_actions(patience())
     assert asked is not None
     envs = asked.envs
     server.obs[envs] = server.actions[envs, :1].astype(server.obs.dtype)
@@ -38,13 +39,13 @@ def test_an_exchange_carries_everything_both_ways(lane: str) -> None:
         for n in range(1, 200):
             actions = np.full((6, 2), n, np.float32)
             sent = client.send(actions)
-            asked = server.wait_actions(60)
+            asked = server.wait_actions(patience())
             assert asked == sent == (n, "step", 0, slice(0, 6))
             assert np.array_equal(server.actions, actions)
             server.obs[:], server.rewards[:] = 2 * n, -n
             server.dones[:], server.truncateds[:] = n % 2 == 0, n % 3 == 0
             server.commit()
-            obs, rewards, dones, truncateds = client.recv(60)
+            obs, rewards, dones, truncateds = client.recv(patience())
             assert (obs == 2 * n).all()
             assert (rewards == -n).all()
             assert (dones == (n % 2 == 0)).all()
@@ -62,13 +63,13 @@ def test_reset_flags_and_seeds_arrive_and_are_cleared(lane: str) -> None:
             """Send a reset whose answer is there already when the client looks for it."""
             with pytest.raises(lanekit.WaitTimeout):
                 client.reset(*arguments, **options, timeout=0)
-            exchange = server.wait_actions(60)
+            exchange = server.wait_actions(patience())
             assert exchange is not None
             seeds = server.seeds[server.resets == 2].tolist()
             asked.append((exchange.request, server.resets.tolist(), seeds))
             server.obs[server.resets != 0] = 7
             server.commit()
-            return client.recv(60).obs
+            return client.recv(patience()).obs
 
         assert (reset() == 7).all()
         reset(seed=10)
@@ -86,12 +87,12 @@ def test_reset_flags_and_seeds_arrive_and_are_cleared(lane: str) -> None:
         ]
         client.resets[1] = 1  # with a step: the flagged are reset, the others stepped
         client.send(np.zeros((4, 1), np.float32))
-        exchange = server.wait_actions(60)
+        exchange = server.wait_actions(patience())
         assert exchange is not None
         assert (exchange.request, server.resets.tolist()) == ("step", [0, 1, 0, 0])
         server.commit()
         assert client.resets.tolist() == [0, 0, 0, 0]
-        client.recv(60)
+        client.recv(patience())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_halves_take_turns_and_each_is_stepped_once(lane: str) -> None:
             assert sent == (n, "step", (n - 1) % 2, half)
             asked = exchange(server, client)  # the half before, while ours waits
             assert asked.number == n - 1
-            assert (client.recv(60).obs == n - 1).all()
+            assert (client.recv(patience()).obs == n - 1).all()
             assert client.under_way == 1
         # The server has seen nothing of the half that is under way.
         before = server.obs[half].copy()
@@ -145,8 +146,8 @@ def test_a_pipelined_lane_can_also_be_stepped_whole(lane: str) -> None:
             assert client.under_way == 2
             exchange(server, client)
             exchange(server, client)
-            client.recv(60)
-            assert (client.recv(60).obs == n).all()
+            client.recv(patience())
+            assert (client.recv(patience()).obs == n).all()
             assert (client.obs == n).all()
             assert server.state.completed == 2 * n
 
@@ -161,11 +162,11 @@ def test_calls_out_of_turn_are_refused_and_say_what_to_do(lane: str) -> None:
         for call in (client.send, client.step, client.reset):
             with pytest.raises(lanekit.OutOfTurn, match=r"recv\(\) its results first"):
                 call()
-        assert server.wait_actions(60) is not None
+        assert server.wait_actions(patience()) is not None
         with pytest.raises(lanekit.OutOfTurn, match=r"call commit\(\) first"):
             server.wait_actions(0)
         server.commit()
-        client.recv(60)
+        client.recv(patience())
         assert server.wait_actions(0) is None
         assert (server.state.sent, server.state.completed) == (1, 1)
 
@@ -190,7 +191,7 @@ def test_actions_under_way_are_not_overwritten_by_a_call_that_is_refused(
         assert client.under_way == (2 if pipelined else 1)
         if pipelined:  # one half is free again: a whole step still is not possible
             exchange(server, client)
-            client.recv(60)
+            client.recv(patience())
             with pytest.raises(lanekit.OutOfTurn):
                 client.step(two)
             assert (server.actions == 1).all()
@@ -242,12 +243,12 @@ def test_arrays_are_the_same_objects_every_time(lane: str) -> None:
             with pytest.raises(lanekit.WaitTimeout):
                 client.step(timeout=0)
             exchange(server, client)
-            assert client.recv(60).obs.base is not None
+            assert client.recv(patience()).obs.base is not None
         references = sys.getrefcount(client.obs)
         for _ in range(50):
             client.send()
             exchange(server, client)
-            client.recv(60)
+            client.recv(patience())
         assert sys.getrefcount(client.obs) <= references + 1
 
 
@@ -256,6 +257,6 @@ def test_no_command_ring_is_needed(lane: str) -> None:
         with StepClient.attach(lane) as client:
             client.send()
             exchange(server, client)
-            client.recv(60)
+            client.recv(patience())
         with StepClient.attach(lane) as client:
             assert client.state.completed == 1

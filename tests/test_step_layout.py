@@ -30,6 +30,7 @@ import pytest
 import lanekit
 from lanekit import StepClient, StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience, until
 
 ENVS, OBS, ACT = 6, 4, 2
 FUTEX_WAKE, SYS_FUTEX = 1, {"x86_64": 202, "aarch64": 98}.get(platform.machine())
@@ -73,10 +74,8 @@ class RawLane:
             LIBC.syscall(SYS_FUTEX, ctypes.c_void_p(address), FUTEX_WAKE, 2**31 - 1, 0, 0, 0)
 
     def await_value(self, sequence: int, value: int) -> None:
-        deadline = time.monotonic() + 100
-        while self.word(sequence).value < value:  # spins, which the page allows
-            assert time.monotonic() < deadline, "the other side fell silent"
-            time.sleep(0)
+        # spins, which the page allows
+        until(lambda: self.word(sequence).value >= value, "the other side", pause=0)
 
 
 class EngineFromThePage(RawLane):
@@ -182,24 +181,24 @@ def test_an_engine_written_from_the_page_alone_serves_a_trainer(lane: str) -> No
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
         assert engine.stdout is not None
         assert engine.stdout.readline() == b"ready\n"
-        with StepClient.attach(lane, timeout=60) as client:
+        with StepClient.attach(lane, timeout=patience()) as client:
             assert (client.config.num_envs, client.config.infos) == (ENVS, ())
-            obs = client.reset([1, 4], seed=[70, 80], timeout=60)
+            obs = client.reset([1, 4], seed=[70, 80], timeout=patience())
             model = np.zeros((ENVS, OBS), np.float32)
             model[[1, 4]] = [[70], [80]]
             assert np.array_equal(obs, model)
             for n in range(2, 102):
                 actions = np.full((ENVS, ACT), n % 7, np.float32)
                 actions[:, 1] = np.arange(ENVS)
-                obs, rewards, dones, _ = client.step(actions, timeout=60)
+                obs, rewards, dones, _ = client.step(actions, timeout=patience())
                 model += actions.sum(axis=1, keepdims=True)
                 assert np.array_equal(obs, model)
                 assert (rewards == n).all()
                 assert np.array_equal(dones, model[:, 0] > 1000)
-            client.step(timeout=60)
-            engine.communicate(timeout=60)
+            client.step(timeout=patience())
+            engine.communicate(timeout=patience())
             with pytest.raises(lanekit.PeerLost):
-                client.step(timeout=60)
+                client.step(timeout=patience())
 
 
 @pytest.mark.parametrize("wait", ["hybrid", "block"])
@@ -221,7 +220,7 @@ def test_a_trainer_written_from_the_page_alone_steps_an_engine(lane: str, wait: 
         command = [sys.executable, "-c", textwrap.dedent(body), lane]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as trainer:
             for n in range(1, 101):
-                asked = server.wait_actions(100)
+                asked = server.wait_actions(patience(100))
                 assert asked is not None
                 assert asked.number == n
                 assert server.state.client_pid == trainer.pid
@@ -229,6 +228,6 @@ def test_a_trainer_written_from_the_page_alone_steps_an_engine(lane: str, wait: 
                 assert server.resets.tolist() == [int(i == n % ENVS) for i in range(ENVS)]
                 server.obs[:] = -n
                 server.commit()
-            out, _ = trainer.communicate(timeout=100)
+            out, _ = trainer.communicate(timeout=patience(100))
             assert out == b"done\n"
         assert server.state.client_pid == 0

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lanekit import StepClient, StepGpu, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 
 class HeaderFromThePage:
@@ -61,7 +62,7 @@ def test_the_offsets_in_the_file_are_those_of_the_page(lane: str) -> None:
             half[:] = np.arange(half.size).reshape(half.shape) + 100 * (n + 1)
             client.resets[n], client.seeds[n] = 2, 77 + n
             client.send()
-        first = server.wait_actions(60)
+        first = server.wait_actions(patience())
         assert first is not None
         server.obs[:] = np.arange(15).reshape(5, 3)
         assert server.final_obs is not None
@@ -155,11 +156,11 @@ def test_both_ends_see_the_shared_memory_itself(lane: str) -> None:
         assert client.obs[6, 4] == 42
         client.actions[:] = 5
         result = client.send()
-        asked = server.wait_actions(60)
+        asked = server.wait_actions(patience())
         assert asked is not None
         assert (server.actions == 5).all()
         server.commit()
-        came = client.recv(60)
+        came = client.recv(patience())
         assert came.obs.ctypes.data == client.base + client.offsets["obs"]
         assert result.number == asked.number == 1
 

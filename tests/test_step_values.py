@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from lanekit import StepClient, StepGpu, StepLaneConfig, StepServer
+from patience import patience
 
 NUMBERS = ["uint8", "int8", "int32", "int64", "uint64", "float16", "float32", "float64"]
 DTYPES = [*NUMBERS, "bool", "complex64", "complex128"]
@@ -32,13 +33,13 @@ def test_every_type_of_number_arrives_bit_for_bit(lane: str, dtype: str) -> None
         for seed in range(5):
             actions, obs = values(dtype, (6, 3), seed), values(dtype, (6, 5), seed + 100)
             client.send(actions)
-            assert server.wait_actions(60) is not None
+            assert server.wait_actions(patience()) is not None
             assert server.actions.tobytes() == actions.tobytes()
             server.obs[:] = obs
             assert server.final_obs is not None
             server.final_obs[:] = obs[::-1]
             server.commit()
-            assert client.recv(60).obs.tobytes() == obs.tobytes()
+            assert client.recv(patience()).obs.tobytes() == obs.tobytes()
             assert client.final_obs is not None
             assert client.final_obs.tobytes() == obs[::-1].tobytes()
 
@@ -105,10 +106,10 @@ def test_images_arrive_pixel_for_pixel(lane: str) -> None:
         for _ in range(20):
             frames = chance.integers(0, 256, (9, 48, 64, 3), np.uint8)
             client.send()
-            assert server.wait_actions(60) is not None
+            assert server.wait_actions(patience()) is not None
             server.images[:] = frames
             server.commit()
-            client.recv(60)
+            client.recv(patience())
             assert np.array_equal(client.images, frames)
         assert client.images.ctypes.data == client.base + client.offsets["images"]
 

@@ -31,10 +31,9 @@ from lanekit.stress.plan import (
 )
 from lanekit.stress.progress import Progress
 from lanekit.stress.verdict import Counts, Result, Verdict
-from patience import until
+from patience import patience, until
 from pseudo_terminal import Terminal
 
-WATCHDOG = 120.0
 CORES = sorted(os.sched_getaffinity(0))
 PIN = f"{CORES[0]},{CORES[-1]}"
 COMMAND = [sys.executable, "-m", "lanekit", "stress"]
@@ -42,7 +41,7 @@ COMMAND = [sys.executable, "-m", "lanekit", "stress"]
 
 def stress(*arguments: str, status: int = 0) -> tuple[str, str]:
     done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=WATCHDOG, check=False
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=patience(120), check=False
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout, done.stderr
@@ -172,7 +171,7 @@ def test_ctrl_c_ends_it_with_the_verdict_so_far_and_leaves_nothing(mode: str) ->
         while not re.search(r" [1-9][\d,]* frames", process.stderr.readline()):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        output, complaints = process.communicate(timeout=WATCHDOG)
+        output, complaints = process.communicate(timeout=patience(120))
     found = json.loads(output)
     assert process.returncode == 0, complaints
     assert found["clean"]
@@ -199,7 +198,7 @@ def test_a_party_that_dies_is_reported_and_the_other_rounds_go_on() -> None:
         until(lambda: len(worker.children()) == 2, "the parties")
         for party in worker.children():
             party.kill()
-        output, _ = process.communicate(timeout=WATCHDOG)
+        output, _ = process.communicate(timeout=patience(120))
     # Which of the two rounds it hit is the machine's affair.
     both = json.loads(output)["configurations"]
     (sound,) = (each for each in both if each["problem"] is None)
@@ -214,7 +213,7 @@ def test_a_worker_that_is_killed_is_replaced_for_the_next_round() -> None:
     arguments += ["--shape", "frames,store-buffering"]
     with start(*arguments) as process:
         next(iter(psutil.Process(process.pid).children())).kill()
-        output, _ = process.communicate(timeout=WATCHDOG)
+        output, _ = process.communicate(timeout=patience(120))
     broken, sound = json.loads(output)["configurations"]
     assert process.returncode == 1
     assert "ended (status -9)" in broken["problem"]

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from lanekit import FastLaneConfig, FastLaneMetrics, FastLaneWriter
 from lanekit.viewer.terminal.watching import face_for, follow, watch
-from pseudo_terminal import WATCHDOG, Terminal
+from patience import patience
+from pseudo_terminal import Terminal
 
 
 def view(run_id: str, *options: str) -> tuple[str, ...]:
@@ -227,7 +228,7 @@ def test_a_pipe_gets_a_line_when_something_changes(run_id: str) -> None:
                 assert "live | reward" in _line_with(viewer.stdout, "live")
             assert "frame" in _line_with(viewer.stdout, "the writer has left")
             viewer.send_signal(signal.SIGINT)
-            assert viewer.wait(WATCHDOG) == 0
+            assert viewer.wait(patience()) == 0
         finally:
             viewer.kill()
 
@@ -245,7 +246,7 @@ def test_a_pipe_whose_reader_has_seen_enough_ends_the_viewer_quietly(
         assert viewer.stdout is not None
         assert viewer.stdout.readline()
         viewer.stdout.close()
-        viewer.wait(WATCHDOG)
+        viewer.wait(patience())
         assert viewer.stderr is not None
         assert viewer.stderr.read() == b""
         assert viewer.returncode == 0

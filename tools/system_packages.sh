@@ -34,8 +34,17 @@ if sys.version_info < (3, 11):
              "name another one: make PYTHON=python3.12 ...")
 CHECK
 
+# Whether a program runs, under this name and wherever on PATH: a rustup shim without a toolchain does not.
+runs() {
+  local program
+  while read -r program; do
+    "$program" --version >/dev/null 2>&1 </dev/null && return
+  done < <(type -aP "$1")
+  return 1
+}
+
 missing=()
-{ command -v cc || command -v gcc; } >/dev/null 2>&1 || missing+=(build-essential)
+runs cc || runs gcc || missing+=(build-essential)
 # Distributions split Python: the headers and ensurepip come in packages of their own.
 "$python" -c 'import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
@@ -44,30 +53,30 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   || missing+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
 
 if [ $developer = yes ]; then
-  command -v c++ >/dev/null 2>&1 || missing+=(g++) # for examples
-  command -v mcs >/dev/null 2>&1 || missing+=(mono-mcs)
-  command -v mono >/dev/null 2>&1 || missing+=(mono-runtime)
-  command -v git >/dev/null 2>&1 || missing+=(git) # pre-commit asks git which files there are
-  command -v zsh >/dev/null 2>&1 || missing+=(zsh) # the completion is tried in real shells
-  command -v fish >/dev/null 2>&1 || missing+=(fish)
+  runs c++ || missing+=(g++) # for examples
+  runs mcs || missing+=(mono-mcs)
+  runs mono || missing+=(mono-runtime)
+  runs git || missing+=(git) # pre-commit asks git which files there are
+  runs zsh || missing+=(zsh) # the completion is tried in real shells
+  runs fish || missing+=(fish)
 fi
 
 if [ $cross = yes ]; then
-  command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-  command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
+  runs aarch64-linux-gnu-gcc || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+  runs qemu-aarch64-static || missing+=(qemu-user-static)
 fi
 
 if [ $instructions = yes ]; then
-  command -v valgrind >/dev/null || missing+=(valgrind)
+  runs valgrind || missing+=(valgrind)
 fi
 
 if [ $postgres = yes ]; then
   # The server's programs are in no PATH: Debian has a directory for each version.
-  { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null || missing+=(postgresql)
+  runs initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 fi
 
 if [ $browser = yes ]; then
-  command -v chromium >/dev/null || missing+=(chromium)
+  runs chromium || missing+=(chromium)
 fi
 
 if [ $qt = yes ]; then
@@ -90,3 +99,8 @@ if [ $screen = yes ]; then
 fi
 
 [ ${#missing[@]} -eq 0 ] || "$(dirname "$0")/install_packages.sh" "${missing[@]}"
+
+# Rust takes 400 MB for one example, so a machine that may not have it does without.
+if [ $developer = yes ] && ! runs rustc; then
+  "$(dirname "$0")/install_packages.sh" rustc || echo 'going on without a Rust compiler: examples/engine.rs is not tested here' >&2
+fi

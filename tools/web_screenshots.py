@@ -15,9 +15,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "web"))
 
 from playwright.sync_api import Browser, Page, sync_playwright
-from web_desk import CHROMIUM, PATIENCE_MS, Desk, eventually
+from web_desk import CHROMIUM, Desk, eventually
 
 from lanekit.worker import find_worker
+from patience import patience_ms
 
 RECORDED = "cartpole-recorded"
 SEEDS = {"cartpole-seed-1": 1, "cartpole-seed-2": 2, "cartpole-seed-3": 3}
@@ -39,7 +40,7 @@ def train(desk: Desk, run_id: str, **options: object) -> None:
 def open_page(browser: Browser, desk: Desk, path: str, scheme: str, **settings: Any) -> Page:
     """Open the page at a place, logged in."""
     context = browser.new_context(color_scheme=scheme, **settings)  # type: ignore[arg-type]
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(patience_ms())
     page = context.new_page()
     page.goto(f"{desk.address}#token={desk.token}")
     page.wait_for_selector(".run-list li")

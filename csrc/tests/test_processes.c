@@ -1,7 +1,7 @@
 /*
  * Segments between processes: a live owner is respected, a killed one is replaced and its readers
- * follow, a forked handle refuses, SIGTERM leaves nothing, a truncated file is an error and no
- * crash.
+ * follow, a forked handle refuses, SIGTERM, SIGHUP and SIGINT leave nothing, a truncated file is an
+ * error and no crash.
  */
 #include "check.h"
 #include "lk_layout.h"
@@ -43,14 +43,16 @@ static int open_file(const char *run) {
     return fd;
 }
 
-/* A child that publishes one frame, says so, and then waits for its end. */
-static pid_t start_writer(const char *run, uint64_t value) {
+/* A child that publishes one frame, says so, and then waits for its end. The tests themselves may
+ * run where SIGINT is ignored, so what the child does with it is said. */
+static pid_t start_writer_with(const char *run, uint64_t value, void (*on_interrupt)(int)) {
     int ready[2];
     char byte;
     CHECK(pipe(ready) == 0);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
+        signal(SIGINT, on_interrupt);
         lk_process_protect();
         lk_frame_writer *writer = open_writer(run);
         paint(frame, sizeof frame, value);
@@ -64,6 +66,10 @@ static pid_t start_writer(const char *run, uint64_t value) {
     close(ready[0]);
     close(ready[1]);
     return child;
+}
+
+static pid_t start_writer(const char *run, uint64_t value) {
+    return start_writer_with(run, value, SIG_DFL);
 }
 
 static void stop(pid_t child, int signal_number) {
@@ -117,8 +123,8 @@ static void a_zombie_counts_as_dead(void) {
 }
 
 static void termination_leaves_nothing_behind(void) {
-    const int signals[] = {SIGTERM, SIGHUP};
-    for (int i = 0; i < 2; i++) {
+    const int signals[] = {SIGTERM, SIGHUP, SIGINT};
+    for (int i = 0; i < 3; i++) {
         char run[64];
         fresh_run(run);
         pid_t child = start_writer(run, 1);
@@ -129,6 +135,31 @@ static void termination_leaves_nothing_behind(void) {
         CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
         lk_frame_reader_free(reader);
     }
+}
+
+static void an_ignored_interrupt_stays_ignored(void) {
+    char run[64];
+    fresh_run(run);
+    pid_t child = start_writer_with(run, 1, SIG_IGN);
+    kill(child, SIGINT);
+    stop(child, SIGTERM); /* it was still there to be terminated */
+    CHECK(!name_exists(run));
+}
+
+static void exit_with_its_number(int signal_number) {
+    _exit(signal_number);
+}
+
+static void a_handler_of_the_program_is_left_alone(void) {
+    char run[64];
+    fresh_run(run);
+    int status;
+    pid_t child = start_writer_with(run, 1, exit_with_its_number);
+    kill(child, SIGINT);
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == SIGINT);
+    CHECK(name_exists(run)); /* cleaning up was the handler's to do */
+    end(open_writer(run));
 }
 
 static void a_forked_child_is_refused_and_harms_nobody(void) {
@@ -239,6 +270,8 @@ int main(void) {
     a_live_owner_is_respected_and_a_killed_one_replaced();
     a_zombie_counts_as_dead();
     termination_leaves_nothing_behind();
+    an_ignored_interrupt_stays_ignored();
+    a_handler_of_the_program_is_left_alone();
     a_forked_child_is_refused_and_harms_nobody();
     a_truncated_segment_is_an_error_not_a_crash();
     each_refusal_has_its_own_status();

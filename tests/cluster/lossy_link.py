@@ -18,6 +18,11 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # it is run by itself, too
+
+from patience import patience
 
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -35,7 +40,7 @@ def missing() -> str:
 
 
 def run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=patience())
 
 
 def open_end(device: str) -> int:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import ray
 import rollouts
@@ -18,6 +19,10 @@ from lanekit import TrajectoryReader
 from lanekit.integrations import ray as cluster
 from lanekit.integrations.ray.nodes import affinity, find_node
 from lanekit.slow.store.records import RunRecord
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # it is run by itself, too
+
+from patience import patience
 
 
 def main() -> None:
@@ -38,7 +43,7 @@ def main() -> None:
         task = produce.options(scheduling_strategy=affinity(far)).remote(lane, "far", 60, window=4)
         records, killed = [], 0
         while len(records) < 60:
-            record = reader.get(120)
+            record = reader.get(patience(120))
             assert record is not None, records
             assert rollouts.is_right(record)
             records.append(record.meta["n"])

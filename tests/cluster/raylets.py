@@ -23,7 +23,7 @@ from lanekit.integrations import ray as lanekit_ray
 from lanekit.integrations.ray.nodes import Node, ask
 from lanekit.segments import reclaim_segment, segment_name
 from lanekit.slow import RunStore
-from patience import until
+from patience import patience, until
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ENTRY_POINTS = "[mosaic.workers]\nstepping = stepping_worker:describe\n"
@@ -75,7 +75,7 @@ class Place:
             daemon = psutil.Process(self.daemon_pid())
             if "daemon" in daemon.cmdline():
                 daemon.send_signal(signal.SIGTERM)
-                daemon.wait(60)
+                daemon.wait(patience())
         DaemonProcess(self.state).end_children()
 
 
@@ -142,14 +142,14 @@ class Raylets:
         """Call a function on a node."""
         return ask(self.node(name), work, *arguments).answer()
 
-    def lanekit(self, *arguments: str, status: int = 0, timeout: float = 300) -> tuple[str, str]:
+    def lanekit(self, *arguments: str, status: int = 0) -> tuple[str, str]:
         """Type a command on the head's machine."""
         done = subprocess.run(
             [sys.executable, "-m", "lanekit", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=patience(300),
             check=False,
         )
         assert done.returncode == status, (done.stdout, done.stderr)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from daemon_process import free_port
 
+from patience import patience
+
 # In a process of its own: one that has joined a cluster asks no more.
 ASK = """
 import json, sys
@@ -27,7 +29,9 @@ print(json.dumps(said))
 
 def complaints(*addresses: str) -> list[str]:
     command = [sys.executable, "-c", ASK, *addresses]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(300), check=False
+    )
     assert done.returncode == 0, done.stderr
     said: list[str] = json.loads(done.stdout)
     return said

@@ -18,7 +18,7 @@ from lanekit import PeerLost, PlaceTaken, SchemaMismatch, TrajectoryReader
 from lanekit.errors import LanekitError
 from lanekit.integrations.ray import Forwarding, RemoteTrajectoryWriter, forward
 from lanekit.integrations.ray.nodes import affinity
-from patience import until
+from patience import patience, until
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def take(lane: TrajectoryReader, count: int, size: int = 0) -> dict[str, list[in
     """Take so many records, each looked at and released; no more may come."""
     found: dict[str, list[int]] = {}
     for _ in range(count):
-        record = lane.get(120)
+        record = lane.get(patience(120))
         assert record is not None, f"only {sum(map(len, found.values()))} of {count} came"
         assert rollouts.is_right(record, size)
         found.setdefault(record.meta["who"], []).append(record.meta["n"])
@@ -182,14 +182,14 @@ def test_a_trainer_that_comes_back_takes_over_lane_and_book(raylets: Raylets) ->
     with forward(name):
         assert ray.get(on(raylets, "one", rollouts.produce, name, "a", 10)) == 0
         for n in upto(4):
-            with first.get(60) as record:  # type: ignore[union-attr]
+            with first.get(patience()) as record:  # type: ignore[union-attr]
                 assert record.meta["n"] == n
             del record
         first.leave()
     with TrajectoryReader.create(name, rollouts.SCHEMA) as second, forward(name):
         assert second.taken_over
         assert ray.get(on(raylets, "two", rollouts.produce, name, "a", 15)) == 10
-        assert [second.get(60).meta["n"] for _ in range(11)] == list(range(5, 16))  # type: ignore[union-attr]
+        assert [second.get(patience()).meta["n"] for _ in range(11)] == list(range(5, 16))  # type: ignore[union-attr]
 
 
 def test_the_end_of_a_lane_is_told_and_the_next_one_begins_anew(raylets: Raylets) -> None:

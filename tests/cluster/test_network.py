@@ -19,6 +19,8 @@ from daemon_process import free_port
 from lossy_link import HERE, THERE
 from raylets import OBJECT_STORE, Place, install_worker
 
+from patience import Watchdog, patience
+
 DELAY, LOSS = 0.01, 0.02
 
 pytestmark = pytest.mark.skipif(bool(lossy_link.missing()), reason=lossy_link.missing() or "-")
@@ -76,10 +78,10 @@ class Network:
             command = [*prefix, *ray, *settings, *sizes, *options]
             node = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self._nodes.append(node)
-        deadline = time.monotonic() + 240
+        watchdog = Watchdog("Ray's start", 240)
         while b"Ray runtime started" not in (said := (self.root / f"{name}.log").read_bytes()):
             assert node.poll() is None, said.decode()
-            assert time.monotonic() < deadline, said.decode()
+            watchdog.check()
             time.sleep(0.2)
 
     def environment(self, name: str) -> dict[str, str]:
@@ -91,7 +93,7 @@ class Network:
 
     def lost(self) -> int:
         """End the link, and return how many packets it lost."""
-        said, _ = self._link.communicate(timeout=60)
+        said, _ = self._link.communicate(timeout=patience())
         return int(said.split()[-2])
 
     def close(self) -> None:
@@ -101,7 +103,7 @@ class Network:
                 family = psutil.Process(node.pid).children(recursive=True)
             node.terminate()
             try:
-                node.wait(30)
+                node.wait(patience(30))
             except subprocess.TimeoutExpired:
                 node.kill()
                 node.wait()
@@ -109,7 +111,7 @@ class Network:
                 with suppress(psutil.Error):
                     member.kill()
         if self._link.poll() is None:
-            self._link.communicate(timeout=60)
+            self._link.communicate(timeout=patience())
         for place in self.places.values():
             place.end()
         lossy_link.run("ip", "netns", "delete", self.namespace)
@@ -127,7 +129,7 @@ def test_runs_and_records_cross_a_network_that_loses_packets(network: Network) -
         [sys.executable, str(Path(__file__).parent / "network_trainer.py"), network.address],
         capture_output=True,
         text=True,
-        timeout=420,
+        timeout=patience(420),
         check=False,
         env=network.environment("head"),
     )

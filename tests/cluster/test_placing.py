@@ -38,7 +38,7 @@ def state_of(placed: Any) -> str:
 
 
 def wait_for(placed: Any, *states: str) -> str:
-    return str(until(lambda: (s := state_of(placed)) in states and s, timeout=120, pause=0.3))
+    return str(until(lambda: (s := state_of(placed)) in states and s, seconds=120, pause=0.3))
 
 
 def test_a_run_is_trained_on_the_node_that_was_asked_for_and_followed_from_here(
@@ -146,7 +146,7 @@ def test_frames_of_a_placed_run_are_on_its_nodes_fast_lane(raylets: Raylets) -> 
         except Exception:
             return None
 
-    assert until(frame, timeout=120).width > 0
+    assert until(frame, seconds=120).width > 0
     RemoteDaemon(placed).cancel_run(placed.run_id)
 
 

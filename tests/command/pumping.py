@@ -6,8 +6,6 @@ import threading
 
 from lanekit.command import CommandServer
 
-A_MINUTE = 60.0
-
 
 class Pumped:
     """A server that is pumped in a thread of its own, as a simulation would."""

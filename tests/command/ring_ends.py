@@ -9,8 +9,8 @@ from lanekit import segment_name
 from lanekit.command import RingChannel
 from lanekit.segments import segment_path
 from lanekit.step import StepClient, StepServer
+from patience import patience
 
-A_MINUTE = 60.0
 # From docs/layout.md: where a step segment says where its first ring is.
 _FIRST_RING = 728
 
@@ -24,7 +24,7 @@ class RingEnd:
         if end == "server":
             self._lane = StepServer.create(run, 1, 1, 1, command_ring=ring_bytes)
         else:
-            self._lane = StepClient.attach(run, timeout=A_MINUTE)
+            self._lane = StepClient.attach(run, timeout=patience())
         self.channel: RingChannel = self._lane.commands
         self.close: Callable[[], None] = self._lane.close
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from echo_method import Echo, echo
-from pumping import A_MINUTE, Pumped
+from pumping import Pumped
 
 from lanekit import ReplyTimeout
 from lanekit.command import (
@@ -32,7 +32,7 @@ from lanekit.command import (
     SimulationContract,
     Telemetry,
 )
-from patience import until
+from patience import patience, until
 
 
 def test_a_call_brings_a_typed_answer(ends: tuple[Channel, Channel]) -> None:
@@ -43,16 +43,16 @@ def test_a_call_brings_a_typed_answer(ends: tuple[Channel, Channel]) -> None:
         return GetAgentSchemaResponse(AgentSchema(request.agent_name, ["height"], ["hip"], 1, 1))
 
     server = CommandServer(ends[0], {Agent.GetAgentSchema: schema})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         future = client.submit(Agent.GetAgentSchema, GetAgentSchemaRequest("walker"))
-        assert server.pump(timeout=A_MINUTE) == 1
-        answer = future.result(A_MINUTE)
+        assert server.pump(timeout=patience()) == 1
+        answer = future.result(patience())
         assert answer.schema is not None
         assert answer.schema.observation_names == ("height",)
         assert seen == [(GetAgentSchemaRequest("walker"), threading.get_ident())]
         assert server.pump() == 0
         with Pumped(server):
-            by_name = client.call("Agent.GetAgentSchema", timeout=A_MINUTE)
+            by_name = client.call("Agent.GetAgentSchema", timeout=patience())
             assert by_name.schema.agent_name == ""  # without a request: an empty one
 
 
@@ -68,9 +68,9 @@ def test_a_reset_carries_its_contract(ends: tuple[Channel, Channel]) -> None:
         applied.append(request)
         return ResetAgentResponse(success=True, message=f"{len(request.env_ids)} reset")
 
-    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=patience()) as client, Pumped(server):
         request = ResetAgentRequest("walker", contract, env_ids=np.array([0, 2]), seed=7)
-        assert client.call(Agent.ResetAgent, request, timeout=A_MINUTE).message == "2 reset"
+        assert client.call(Agent.ResetAgent, request, timeout=patience()).message == "2 reset"
     assert applied == [request]
 
 
@@ -81,13 +81,13 @@ def test_many_threads_have_many_calls_in_flight(ends: tuple[Channel, Channel]) -
         futures: list[tuple[bytes, Future[Bytes]]] = []
         for i in range(40):
             data = bytes([thread, i]) * (i + 1)
-            futures.append((data, client.submit(Echo, Bytes(data), timeout=A_MINUTE)))
+            futures.append((data, client.submit(Echo, Bytes(data), timeout=patience())))
         for data, future in futures:
-            if future.result(A_MINUTE).data != data:
+            if future.result(patience()).data != data:
                 wrong.append((thread, data))
 
     with (
-        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        CommandClient(ends[1], timeout=patience()) as client,
         Pumped(CommandServer(ends[0], {Echo: echo})),
     ):
         threads = [threading.Thread(target=work, args=(client, n)) for n in range(5)]
@@ -106,7 +106,7 @@ def test_a_future_can_be_awaited(ends: tuple[Channel, Channel]) -> None:
         return [answer.data for answer in answers]
 
     with (
-        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        CommandClient(ends[1], timeout=patience()) as client,
         Pumped(CommandServer(ends[0], {Echo: echo})),
     ):
         assert asyncio.run(ask(client)) == [bytes([n]) for n in range(10)]
@@ -114,12 +114,12 @@ def test_a_future_can_be_awaited(ends: tuple[Channel, Channel]) -> None:
 
 def test_pump_handles_as_many_as_it_is_told(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Echo: echo})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         futures = [client.submit(Echo, Bytes(bytes([n]))) for n in range(5)]
-        assert server.pump(max=2, timeout=A_MINUTE) == 2
-        assert server.pump(max=2, timeout=A_MINUTE) == 2
+        assert server.pump(max=2, timeout=patience()) == 2
+        assert server.pump(max=2, timeout=patience()) == 2
         assert server.pump() == 1
-        assert [f.result(A_MINUTE).data for f in futures] == [bytes([n]) for n in range(5)]
+        assert [f.result(patience()).data for f in futures] == [bytes([n]) for n in range(5)]
         assert server.stats.requests == 5
     with pytest.raises(ValueError, match="1 or more"):
         server.pump(max=0)
@@ -127,7 +127,7 @@ def test_pump_handles_as_many_as_it_is_told(ends: tuple[Channel, Channel]) -> No
 
 def test_a_forgotten_client_takes_its_thread_with_it(ends: tuple[Channel, Channel]) -> None:
     before = set(threading.enumerate())
-    client = CommandClient(ends[1], timeout=A_MINUTE)
+    client = CommandClient(ends[1], timeout=patience())
     client.submit(Echo, Bytes(b""))
     (its_thread,) = set(threading.enumerate()) - before
     del client
@@ -153,7 +153,9 @@ def test_an_entity_that_is_not_there_is_an_answer(ends: tuple[Channel, Channel])
         return GetEntityResponse()
 
     with (
-        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        CommandClient(ends[1], timeout=patience()) as client,
         Pumped(CommandServer(ends[0], {Scene.GetEntity: find})),
     ):
-        assert client.call(Scene.GetEntity, GetEntityRequest(id=5), timeout=A_MINUTE).entity is None
+        assert (
+            client.call(Scene.GetEntity, GetEntityRequest(id=5), timeout=patience()).entity is None
+        )

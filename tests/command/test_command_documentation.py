@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from memory_channel import memory_channels
-from pumping import A_MINUTE, Pumped
+from pumping import Pumped
 
 from lanekit import segment_name
 from lanekit.command import METHODS, CommandClient, CommandServer
 from lanekit.command.messages import Envelope
 from lanekit.segments import segment_path
 from lanekit.step import StepServer
+from patience import patience
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_two_programs_run_as_written(page: str, run_id: str, tmp_path: Path)
                 capture_output=True,
                 text=True,
                 cwd=tmp_path,
-                timeout=A_MINUTE,
+                timeout=patience(),
                 check=False,
             )
             assert running.poll() is None
@@ -62,7 +63,7 @@ def test_a_method_of_your_own_works_as_written(page: str) -> None:
     server_end, client_end = memory_channels()
     server = CommandServer(server_end)
     names["serve"](server)  # type: ignore[operator]
-    with CommandClient(client_end, timeout=A_MINUTE) as client, Pumped(server):
+    with CommandClient(client_end, timeout=patience()) as client, Pumped(server):
         assert names["call"](client) == {"was": 0, "is": 3.5}  # type: ignore[operator]
 
 

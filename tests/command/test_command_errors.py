@@ -9,7 +9,7 @@ import uuid
 import pytest
 from echo_method import Echo, echo
 from memory_channel import memory_channels
-from pumping import A_MINUTE, Pumped
+from pumping import Pumped
 from ring_ends import RingEnd
 
 from lanekit import (
@@ -38,18 +38,18 @@ from lanekit.command import (
 )
 from lanekit.command.envelope import pack, unpack
 from lanekit.command.messages import Envelope, Kind
-from patience import until
+from patience import patience, until
 
 
 def test_an_unknown_method_is_named(ends: tuple[Channel, Channel]) -> None:
     with (
-        CommandClient(ends[1], timeout=A_MINUTE) as client,
+        CommandClient(ends[1], timeout=patience()) as client,
         Pumped(CommandServer(ends[0], {Echo: echo})),
     ):
         with pytest.raises(UnknownMethod, match=r"Scene.GetSceneInfo: .* handled are: Test.Echo"):
-            client.call(Scene.GetSceneInfo, timeout=A_MINUTE)
+            client.call(Scene.GetSceneInfo, timeout=patience())
         with pytest.raises(UnknownMethod), client.stream(Telemetry.StreamTelemetry) as stream:
-            stream.next(A_MINUTE)
+            stream.next(patience())
         with pytest.raises(ValueError, match=r"no method 'Scene.Gravity' in the schema"):
             client.call("Scene.Gravity")
 
@@ -62,13 +62,13 @@ def test_what_a_handler_raises_reaches_the_caller(ends: tuple[Channel, Channel])
         raise TooSteep(f"not on {request.data!r} \ud800")
 
     server = CommandServer(ends[0], {Echo: fail, Scene.GetEntity: lambda _: Bytes(b"x")})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=patience()) as client, Pumped(server):
         with pytest.raises(RemoteError, match=r"Test.Echo: .*TooSteep: not on b'hill'") as told:
-            client.call(Echo, Bytes(b"hill"), timeout=A_MINUTE)
+            client.call(Echo, Bytes(b"hill"), timeout=patience())
         assert told.value.remote_type.endswith("TooSteep")
         assert told.value.remote_message == "not on b'hill' ?"
         with pytest.raises(RemoteError, match="gave a Bytes instead of a GetEntityResponse"):
-            client.call(Scene.GetEntity, timeout=A_MINUTE)
+            client.call(Scene.GetEntity, timeout=patience())
     assert server.stats.failed == 2
 
 
@@ -79,12 +79,12 @@ def test_ctrl_c_in_a_handler_ends_the_pump_and_tells_the_caller(
         raise KeyboardInterrupt
 
     server = CommandServer(ends[0], {Echo: interrupt})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         future = client.submit(Echo, Bytes(b""))
         with pytest.raises(KeyboardInterrupt):
-            server.pump(timeout=A_MINUTE)
+            server.pump(timeout=patience())
         with pytest.raises(RemoteError, match="KeyboardInterrupt"):
-            future.result(A_MINUTE)
+            future.result(patience())
 
 
 def test_a_reply_after_the_timeout_is_dropped_and_counted(ends: tuple[Channel, Channel]) -> None:
@@ -92,36 +92,36 @@ def test_a_reply_after_the_timeout_is_dropped_and_counted(ends: tuple[Channel, C
 
     def slow(request: Bytes) -> Bytes:
         entered.set()
-        leave.wait(A_MINUTE)
+        leave.wait(patience())
         return request
 
     server = CommandServer(ends[0], {Echo: slow})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
-        future = client.submit(Echo, Bytes(b"first"), timeout=A_MINUTE)
-        assert entered.wait(A_MINUTE)
+    with CommandClient(ends[1], timeout=patience()) as client, Pumped(server):
+        future = client.submit(Echo, Bytes(b"first"), timeout=patience())
+        assert entered.wait(patience())
         with pytest.raises(ReplyTimeout, match=r"Test.Echo: no answer within 0.05 s") as told:
             client.call(Echo, Bytes(b"second"), timeout=0.05)
         assert isinstance(told.value, WaitTimeout)
         leave.set()
-        assert future.result(A_MINUTE).data == b"first"
+        assert future.result(patience()).data == b"first"
         # The second was found after its deadline, and not run: it was the reply that came late.
         until(lambda: client.stats.late_replies == 1)
         assert server.stats.refused == 1
-        assert client.call(Echo, Bytes(b"third"), timeout=A_MINUTE).data == b"third"
+        assert client.call(Echo, Bytes(b"third"), timeout=patience()).data == b"third"
 
 
 def test_a_future_ends_by_itself_at_its_timeout(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         future = client.submit(Echo, Bytes(b""), timeout=0.02)
-        assert isinstance(future.exception(A_MINUTE), ReplyTimeout)
+        assert isinstance(future.exception(patience()), ReplyTimeout)
 
 
 def test_a_cancelled_future_is_forgotten(ends: tuple[Channel, Channel]) -> None:
     server = CommandServer(ends[0], {Echo: echo})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         future = client.submit(Echo, Bytes(b"x"), timeout=None)
         assert future.cancel()
-        assert server.pump(timeout=A_MINUTE) == 1
+        assert server.pump(timeout=patience()) == 1
         until(lambda: client.stats.late_replies == 1)
 
 
@@ -129,24 +129,24 @@ def test_what_is_too_large_is_said_with_the_limit(ends: tuple[Channel, Channel])
     limit = ends[0].max_size
     big = Method("Test.Big", Bytes, Bytes)
     server = CommandServer(ends[0], {big: lambda _: Bytes(bytes(limit))})
-    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
+    with CommandClient(ends[1], timeout=patience()) as client, Pumped(server):
         with pytest.raises(TooLarge, match=rf"Test.Echo: .*{limit}"):
             client.call(Echo, Bytes(bytes(limit)))
         with pytest.raises(TooLarge, match=rf"Test.Big: the answer has .* carries {limit}"):
-            client.call(big, Bytes(b""), timeout=A_MINUTE)
+            client.call(big, Bytes(b""), timeout=patience())
         largest = Bytes(bytes(limit - 200))
         server.register(Echo, echo)
-        assert client.call(Echo, largest, timeout=A_MINUTE) == largest
+        assert client.call(Echo, largest, timeout=patience()) == largest
 
 
 def test_a_full_lane_is_told_at_the_callers_limit(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         part = Bytes(bytes(ends[1].max_size // 2 - 400))
         futures = [client.submit(Echo, part, timeout=None) for _ in range(2)]
         with pytest.raises(ReplyTimeout, match=r"the lane is full; is the server pumping"):
             client.call(Echo, part, timeout=0.02)
         with Pumped(CommandServer(ends[0], {Echo: echo})):
-            assert all(future.result(A_MINUTE) == part for future in futures)
+            assert all(future.result(patience()) == part for future in futures)
 
 
 @pytest.mark.parametrize("wrong", [b"", b"nonsense that is long enough", bytes(64)])
@@ -155,10 +155,10 @@ def test_bytes_that_are_no_message_are_dropped_and_counted(
 ) -> None:
     caplog.set_level(logging.ERROR)
     server = CommandServer(ends[0], {Echo: echo})
-    ends[1].send(wrong, A_MINUTE)
-    ends[0].send(wrong, A_MINUTE)
-    with CommandClient(ends[1], timeout=A_MINUTE) as client, Pumped(server):
-        assert client.call(Echo, Bytes(b"x"), timeout=A_MINUTE).data == b"x"
+    ends[1].send(wrong, patience())
+    ends[0].send(wrong, patience())
+    with CommandClient(ends[1], timeout=patience()) as client, Pumped(server):
+        assert client.call(Echo, Bytes(b"x"), timeout=patience()).data == b"x"
         assert (server.stats.discarded, client.stats.discarded) == (1, 1)
 
 
@@ -166,12 +166,12 @@ def test_a_malformed_request_is_answered_as_such(ends: tuple[Channel, Channel]) 
     server = CommandServer(ends[0], {Echo: echo})
     good = pack(Envelope(session=3, correlation_id=4, method=Echo.name, payload=Bytes(b"abcdefgh")))
     at = good.index(b"abcdefgh") - 4
-    ends[1].send(good[:at] + b"\xff\xff\xff\x7f" + good[at + 4 :], A_MINUTE)
-    ends[1].send(pack(Envelope(session=3, correlation_id=5, method=Echo.name)), A_MINUTE)
-    assert server.pump(timeout=A_MINUTE) >= 1
+    ends[1].send(good[:at] + b"\xff\xff\xff\x7f" + good[at + 4 :], patience())
+    ends[1].send(pack(Envelope(session=3, correlation_id=5, method=Echo.name)), patience())
+    assert server.pump(timeout=patience()) >= 1
     server.pump(timeout=0)
     for number, told in ((4, "claims 2147483647 elements"), (5, "takes a Bytes, not a NoneType")):
-        message = ends[1].receive(A_MINUTE)
+        message = ends[1].receive(patience())
         assert message is not None
         reply = unpack(message)
         assert (reply.correlation_id, reply.error_code.name) == (number, "MALFORMED_REQUEST")
@@ -179,11 +179,11 @@ def test_a_malformed_request_is_answered_as_such(ends: tuple[Channel, Channel]) 
 
 
 def test_a_malformed_answer_fails_its_own_call_only(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
-        first = client.submit(Echo, Bytes(b"1"), timeout=A_MINUTE)
-        second = client.submit(Echo, Bytes(b"2"), timeout=A_MINUTE)
-        third = client.submit(Echo, Bytes(b"3"), timeout=A_MINUTE)
-        requests = [ends[0].receive(A_MINUTE) for _ in range(3)]
+    with CommandClient(ends[1], timeout=patience()) as client:
+        first = client.submit(Echo, Bytes(b"1"), timeout=patience())
+        second = client.submit(Echo, Bytes(b"2"), timeout=patience())
+        third = client.submit(Echo, Bytes(b"3"), timeout=patience())
+        requests = [ends[0].receive(patience()) for _ in range(3)]
         for number, message in enumerate(requests):
             assert message is not None
             request = unpack(message)
@@ -198,12 +198,12 @@ def test_a_malformed_answer_fails_its_own_call_only(ends: tuple[Channel, Channel
             if number == 0:
                 at = data.index(b"abcdefgh") - 4
                 data = data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :]
-            ends[0].send(data, A_MINUTE)
+            ends[0].send(data, patience())
         with pytest.raises(MalformedMessage, match=r"Test.Echo: malformed message: Bytes.data"):
-            first.result(A_MINUTE)
+            first.result(patience())
         with pytest.raises(MalformedMessage, match="a GetSceneInfoResponse instead of a Bytes"):
-            second.result(A_MINUTE)
-        assert third.result(A_MINUTE).data == b"abcdefgh"
+            second.result(patience())
+        assert third.result(patience()).data == b"abcdefgh"
 
 
 def test_a_lost_server_fails_what_is_pending() -> None:
@@ -213,11 +213,11 @@ def test_a_lost_server_fails_what_is_pending() -> None:
         stream = client.stream(Telemetry.StreamTelemetry)
         server_end.leave()
         with pytest.raises(PeerLost, match=r"Test.Echo: .*gone"):
-            future.result(A_MINUTE)
+            future.result(patience())
         with pytest.raises(PeerLost):
-            stream.next(A_MINUTE)
+            stream.next(patience())
         with pytest.raises(PeerLost):
-            client.call(Echo, timeout=A_MINUTE)
+            client.call(Echo, timeout=patience())
 
 
 def test_a_spoilt_ring_is_told_to_everybody_who_waits() -> None:
@@ -227,7 +227,7 @@ def test_a_spoilt_ring_is_told_to_everybody_who_waits() -> None:
         future = client.submit(Echo, Bytes(b""))
         server.spoil(0, b"\xff" * 8)  # the position up to which it has written
         with pytest.raises(SegmentCorrupt):
-            future.result(A_MINUTE)
+            future.result(patience())
         with pytest.raises(SegmentCorrupt):
             client.call(Echo)
     client_end.close()
@@ -241,7 +241,7 @@ def test_closing_the_lane_ends_the_calls_of_its_clients() -> None:
         future = client.submit(Echo, Bytes(b""))
         client_end.close()
         with pytest.raises(HandleClosed):
-            future.result(A_MINUTE)
+            future.result(patience())
         with pytest.raises(HandleClosed):
             client.call(Echo)
     with pytest.raises(HandleClosed):
@@ -255,7 +255,7 @@ def test_two_threads_may_not_receive_from_one_ring() -> None:
     run = f"test-{uuid.uuid4().hex[:12]}"
     server, client_end = RingEnd(run, "server", 4096), RingEnd(run, "client", 4096)
     received: list[bytes | None] = []
-    waiter = threading.Thread(target=lambda: received.append(server.channel.receive(A_MINUTE)))
+    waiter = threading.Thread(target=lambda: received.append(server.channel.receive(patience())))
     waiter.start()
     until(server.channel._receiving.locked)
     with pytest.raises(ConcurrentUse, match="another thread is receiving"):
@@ -275,16 +275,16 @@ def test_closing_a_client_ends_its_calls_and_streams(ends: tuple[Channel, Channe
     client.close()
     client.close()
     with pytest.raises(HandleClosed, match=r"Test.Echo"):
-        future.result(A_MINUTE)
+        future.result(patience())
     with pytest.raises(HandleClosed):
-        stream.next(A_MINUTE)
+        stream.next(patience())
     with pytest.raises(HandleClosed):
         client.call(Echo)
     stream.cancel()
 
 
 def test_wrong_use_is_told_before_anything_is_sent(ends: tuple[Channel, Channel]) -> None:
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
+    with CommandClient(ends[1], timeout=patience()) as client:
         with pytest.raises(TypeError, match="takes a GetEntityRequest, not Bytes"):
             client.call(Scene.GetEntity, Bytes(b""))  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="use stream"):
@@ -314,19 +314,19 @@ def test_a_server_is_pumped_by_one_at_a_time(ends: tuple[Channel, Channel]) -> N
     @server.handles(Echo)
     def pump_inside(request: Bytes) -> Bytes:
         entered.set()
-        leave.wait(A_MINUTE)
+        leave.wait(patience())
         server.pump()
         return request
 
-    with CommandClient(ends[1], timeout=A_MINUTE) as client:
-        future = client.submit(Echo, Bytes(b""), timeout=A_MINUTE)
+    with CommandClient(ends[1], timeout=patience()) as client:
+        future = client.submit(Echo, Bytes(b""), timeout=patience())
         with Pumped(server):
-            assert entered.wait(A_MINUTE)
+            assert entered.wait(patience())
             with pytest.raises(ConcurrentUse):
                 server.pump()
             leave.set()
             with pytest.raises(RemoteError, match="must not pump") as told:
-                future.result(A_MINUTE)
+                future.result(patience())
             assert told.value.remote_type.endswith(OutOfTurn.__name__)
 
 

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import random
-import shutil
 import struct
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from lanekit.command import Range, ResetAgentRequest, SimulationContract, Vec3
 from lanekit.command import flatbuffer as fb
 from lanekit.command import messages as m
 from lanekit.command.envelope import pack, unpack
+from patience import patience
+from working_programs import working
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,9 @@ def flatc() -> Path:
     """FlatBuffers' compiler, installed if this machine lets us."""
     root = Path(__file__).resolve().parent.parent.parent
     command = [str(root / "tools" / "generate_commands.sh"), "--flatc"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(120), check=False
+    )
     if done.returncode != 0:
         pytest.skip(f"no flatc here: {done.stderr.strip()}")
     return Path(done.stdout.strip())
@@ -41,7 +44,7 @@ def flatc() -> Path:
 def test_the_classes_are_what_the_schema_says(root: Path, tmp_path: Path) -> None:
     command = [str(root / "tools" / "generate_commands.sh"), str(tmp_path)]
     environment = {**os.environ, "PYTHON": sys.executable}
-    subprocess.run(command, check=True, timeout=120, env=environment)
+    subprocess.run(command, check=True, timeout=patience(120), env=environment)
     made = sorted(tmp_path.iterdir())
     assert [file.name for file in made] == ["messages.py", "methods.py"]
     for file in made:
@@ -54,7 +57,7 @@ def generated(flatc: Path, root: Path, tmp_path: Path) -> Iterator[Any]:
     """What flatc itself generates for Python."""
     pytest.importorskip("flatbuffers")
     schema = root / "python" / "lanekit" / "command" / "schema" / "command.fbs"
-    subprocess.run([flatc, "--python", "-o", tmp_path, schema], check=True, timeout=60)
+    subprocess.run([flatc, "--python", "-o", tmp_path, schema], check=True, timeout=patience())
     (tmp_path / "lanekit").rename(tmp_path / "independent")  # not in our own package's way
     for path in (tmp_path / "independent").rglob("*.py"):
         text = path.read_text().replace("from lanekit.command.", "from independent.command.")
@@ -195,7 +198,7 @@ def test_flatc_turns_our_bytes_to_json_and_back(flatc: Path, root: Path, tmp_pat
     files = [f"{name}.lkc" for name in sent]
     options = ["--json", "--strict-json", "--raw-binary"]
     command = [flatc, *options, schema, "--", *files]
-    subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
+    subprocess.run(command, check=True, timeout=patience(), cwd=tmp_path)
     made = [f"{name}.json" for name in sent]
     for name, message in sent.items():
         found = json.loads((tmp_path / f"{name}.json").read_text())
@@ -208,7 +211,7 @@ def test_flatc_turns_our_bytes_to_json_and_back(flatc: Path, root: Path, tmp_pat
         assert close_to(found["payload"], expected), name
     (tmp_path / "back").mkdir()
     command = [flatc, "--binary", "-o", "back", schema, *made]
-    subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
+    subprocess.run(command, check=True, timeout=patience(), cwd=tmp_path)
     for name, message in sent.items():
         data = (tmp_path / "back" / f"{name}.lkc").read_bytes()
         assert unpack(data) == m.Envelope(session=7, payload=message)
@@ -229,14 +232,14 @@ def own_verifier(flatc: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that asks FlatBuffers' own verifier, which C++ has and Python has not."""
     headers = [Path("/usr/include"), flatc.parent / "root" / "usr" / "include"]
     found = [path for path in headers if (path / "flatbuffers" / "flatbuffers.h").exists()]
-    if not found or shutil.which("c++") is None:
+    if not found or working("c++") is None:
         pytest.skip("no FlatBuffers headers, or no C++ compiler here")
     here, made = Path(__file__).parent, tmp_path_factory.mktemp("verifier")
     schema = here.parent.parent / "python" / "lanekit" / "command" / "schema" / "command.fbs"
-    subprocess.run([flatc, "--cpp", "-o", made, schema], check=True, timeout=60)
+    subprocess.run([flatc, "--cpp", "-o", made, schema], check=True, timeout=patience())
     source, program = here / "compare_verifier.cpp", made / "compare_verifier"
     command = ["c++", "-std=c++17", "-O1", f"-I{found[0]}", f"-I{made}", source, "-o", program]
-    subprocess.run(command, check=True, timeout=240)
+    subprocess.run(command, check=True, timeout=patience(240))
     return program
 
 
@@ -258,7 +261,9 @@ def test_what_we_let_in_flatbuffers_own_verifier_lets_in(
         for message in messages:
             file.write(struct.pack("<I", len(message)) + message)
     command = [own_verifier, tmp_path / "messages"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=patience(120)
+    )
     theirs = [mark == "1" for mark in done.stdout]
     ours = [take(message) is not None for message in messages]
     assert len(theirs) == len(ours)

@@ -18,8 +18,7 @@ from ring_ends import RingEnd
 from lanekit import PeerLost, RemoteError, segment_name
 from lanekit.command import Bytes, CommandClient, CommandServer, Telemetry
 from lanekit.segments import segment_path
-
-A_MINUTE = 60.0
+from patience import patience
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def start(role: str, run: str, word: str) -> subprocess.Popen[str]:
 
 def stop(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.wait(A_MINUTE)
+    process.wait(patience())
     assert process.stdout is not None
     process.stdout.close()
 
@@ -50,7 +49,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 def test_calls_errors_and_streams_go_from_process_to_process(run: str) -> None:
     server = start("server", run, "ready")
     end = RingEnd(run, "client", RING_BYTES)
-    with CommandClient(end.channel, timeout=A_MINUTE) as client:
+    with CommandClient(end.channel, timeout=patience()) as client:
         for n in range(200):
             data = Bytes(bytes([n]) * n)
             assert client.call(Echo, data) == data
@@ -58,7 +57,7 @@ def test_calls_errors_and_streams_go_from_process_to_process(run: str) -> None:
             client.call(Fail, Bytes(b"as asked"))
         with client.stream(Telemetry.StreamTelemetry, keep="all", buffer=5) as stream:
             for n in range(300):
-                frame = stream.next(A_MINUTE)
+                frame = stream.next(patience())
                 assert frame is not None
                 assert frame.frame_number == n
     end.close()
@@ -70,15 +69,15 @@ def test_a_killed_server_is_told_to_everybody_who_waits(run: str) -> None:
     end = RingEnd(run, "client", RING_BYTES)
     with CommandClient(end.channel, timeout=None) as client:
         stream = client.stream(Telemetry.StreamTelemetry)
-        assert stream.next(A_MINUTE) is not None
+        assert stream.next(patience()) is not None
         server.send_signal(signal.SIGSTOP)
         futures = [client.submit(Echo, Bytes(b"x")) for _ in range(5)]
         stop(server)
         for future in futures:
             with pytest.raises(PeerLost, match=r"Test.Echo: .*died or left"):
-                future.result(A_MINUTE)
+                future.result(patience())
         with pytest.raises(PeerLost):
-            while stream.next(A_MINUTE) is not None:
+            while stream.next(patience()) is not None:
                 pass
     end.close()
 
@@ -105,7 +104,7 @@ def test_a_server_outlives_its_clients_whenever_they_die(run: str) -> None:
         while server.streams:
             server.pump(timeout=0.05)
     late = RingEnd(run, "client", RING_BYTES)
-    with CommandClient(late.channel, timeout=A_MINUTE) as last:
+    with CommandClient(late.channel, timeout=patience()) as last:
         future = last.submit(Echo, Bytes(b"last"))
         while not future.done():
             server.pump(timeout=0.05)
@@ -117,9 +116,9 @@ def test_a_server_outlives_its_clients_whenever_they_die(run: str) -> None:
 def test_ctrl_c_ends_a_wait_without_end(run: str) -> None:
     end = RingEnd(run, "server", RING_BYTES)
     waiter = start("waiter", run, "waiting")
-    assert end.channel.receive(A_MINUTE) is not None  # the request, which stays unanswered
+    assert end.channel.receive(patience()) is not None  # the request, which stays unanswered
     waiter.send_signal(signal.SIGINT)
-    output, _ = waiter.communicate(timeout=A_MINUTE)
+    output, _ = waiter.communicate(timeout=patience())
     assert output.strip() == "interrupted"
     assert waiter.returncode == 0
     end.close()

@@ -13,8 +13,7 @@ import pytest
 from lanekit import RemoteError
 from lanekit.command import Agent, CommandClient, Range, ResetAgentRequest, SimulationContract
 from lanekit.step import StepClient
-
-A_MINUTE = 60.0
+from patience import patience
 
 
 @pytest.fixture
@@ -36,15 +35,15 @@ def randomised(low: float, high: float, **request: object) -> ResetAgentRequest:
 def test_domain_randomisation_applies_to_the_environments_that_were_reset(engine: str) -> None:
     pushes = np.ones((64, 1), np.float32)
     with (
-        StepClient.attach(engine, timeout=A_MINUTE) as lane,
-        CommandClient(lane.commands, timeout=A_MINUTE) as client,
+        StepClient.attach(engine, timeout=patience()) as lane,
+        CommandClient(lane.commands, timeout=patience()) as client,
     ):
-        before = lane.step(pushes, timeout=A_MINUTE).obs.copy()
+        before = lane.step(pushes, timeout=patience()).obs.copy()
         assert (before == [0.5, 0.5]).all()
         chosen = np.arange(0, 64, 3)
         request = randomised(0.7, 0.9, env_ids=chosen, seed=5, seeded=True)
         assert client.call(Agent.ResetAgent, request).message == f"{len(chosen)} boxes"
-        after = lane.step(pushes, timeout=A_MINUTE).obs.copy()
+        after = lane.step(pushes, timeout=patience()).obs.copy()
         reset = np.zeros(64, bool)
         reset[chosen] = True
         friction = after[:, 1]
@@ -55,17 +54,17 @@ def test_domain_randomisation_applies_to_the_environments_that_were_reset(engine
         assert (after[~reset, 0] == 0.75).all()  # their motion went on
         # The same seed gives the same draw, another reset without a contract the default again.
         client.call(Agent.ResetAgent, request)
-        assert (lane.step(pushes, timeout=A_MINUTE).obs[:, 1] == friction).all()
+        assert (lane.step(pushes, timeout=patience()).obs[:, 1] == friction).all()
         client.call(Agent.ResetAgent)
-        assert (lane.step(pushes, timeout=A_MINUTE).obs[:, 1] == 0.5).all()
+        assert (lane.step(pushes, timeout=patience()).obs[:, 1] == 0.5).all()
 
 
 def test_a_contract_that_can_not_be_met_is_refused_and_changes_nothing(engine: str) -> None:
     with (
-        StepClient.attach(engine, timeout=A_MINUTE) as lane,
-        CommandClient(lane.commands, timeout=A_MINUTE) as client,
+        StepClient.attach(engine, timeout=patience()) as lane,
+        CommandClient(lane.commands, timeout=patience()) as client,
     ):
         with pytest.raises(RemoteError, match=r"ValueError: no friction is between 0.75"):
             client.call(Agent.ResetAgent, randomised(0.75, 0.25))
-        result = lane.step(np.zeros((64, 1)), timeout=A_MINUTE)
+        result = lane.step(np.zeros((64, 1)), timeout=patience())
         assert (result.obs[:, 1] == 0.5).all()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-A_WHILE = 120.0
+from patience import patience, until
+from working_programs import working
 
 # Pages use names such as "my-run", and so may somebody else on this machine: where the system
 # allows it, each command has a /dev/shm of its own, in which what it left behind can be seen, too.
@@ -28,10 +26,12 @@ _OWN_SHM = (
 @functools.cache
 def own_shm() -> tuple[str, ...]:
     """Return what to put before a command to give it a /dev/shm of its own, if that works here."""
-    if shutil.which("unshare") is None:
+    if working("unshare") is None:
         return ()
     tried = ("unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
-    works = subprocess.run(tried, capture_output=True, timeout=60, check=False).returncode == 0
+    works = (
+        subprocess.run(tried, capture_output=True, timeout=patience(), check=False).returncode == 0
+    )
     return _OWN_SHM if works else ()
 
 
@@ -60,7 +60,7 @@ class PageShell:
                 stderr=stderr,
                 cwd=self.directory,
                 env=self._environment,
-                timeout=A_WHILE,
+                timeout=patience(120),
                 check=False,
             )
         assert done.returncode == 0, f"{' '.join(command)}\n{out.read_text()}{err.read_text()}"
@@ -84,18 +84,11 @@ class PageShell:
         socket = lock.with_suffix("")
         if not socket.exists():
             return
-        _until(lambda: not self._live_runs(), "a page's run does not end")
+        until(lambda: not self._live_runs(), "the end of a page's run", 120, pause=0.05)
         os.kill(int(lock.read_text()), signal.SIGTERM)
-        _until(lambda: not socket.exists(), "a page's daemon does not end")
+        until(lambda: not socket.exists(), "the end of a page's daemon")
 
     def _live_runs(self) -> list[str]:
         runs = json.loads(self.run("lanekit", "runs", "--json"))
         over = ("completed", "failed", "cancelled", "lost")
         return [run["run_id"] for run in runs if run["state"] not in over]
-
-
-def _until(reached: Callable[[], bool], otherwise: str) -> None:
-    limit = time.monotonic() + A_WHILE
-    while not reached():
-        assert time.monotonic() < limit, otherwise
-        time.sleep(0.05)

@@ -18,6 +18,7 @@ from page_blocks import PAGES, ROOT, Block, all_blocks, blocks_of
 from page_shell import PageShell
 
 from lanekit.cli import build_parser
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -123,6 +124,6 @@ def test_what_a_page_installs_or_makes_is_there_to_be_had() -> None:
         ["make", "--dry-run", "--no-print-directory", *targets],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
-        timeout=60,
+        timeout=patience(),
         check=True,
     )

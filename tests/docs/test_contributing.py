@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -22,7 +24,7 @@ def test_one_test_is_run_as_the_page_says(root: Path, page: str) -> None:
     (line,) = re.findall(r"^\$ \.venv/bin/python (.*pytest.*)$", page, re.MULTILINE)
     command = [sys.executable, *shlex.split(line), "-p", "no:cacheprovider"]
     done = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=200, check=False
+        command, cwd=root, capture_output=True, text=True, timeout=patience(200), check=False
     )
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed", done.stdout)
@@ -46,7 +48,7 @@ def test_every_command_of_the_makefile_explains_itself(root: Path) -> None:
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     said = subprocess.run(
-        ["make", "help"], cwd=root, capture_output=True, text=True, timeout=60, check=True
+        ["make", "help"], cwd=root, capture_output=True, text=True, timeout=patience(), check=True
     ).stdout
     for target in phony.split():
         assert re.search(rf"^ *(make )?{target} +\w", said, re.MULTILINE), target

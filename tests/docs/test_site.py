@@ -14,6 +14,8 @@ import pytest
 from page_blocks import ROOT
 from public_names import PUBLIC
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -26,7 +28,7 @@ def build(source: Path, place: Path) -> subprocess.CompletedProcess[str]:
         cwd=source,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=patience(280),
         check=False,
     )
 

@@ -13,11 +13,12 @@ from typing import Any
 os.environ.setdefault("MUJOCO_GL", "egl")
 
 import pytest
-from served_engine import A_MINUTE, Serve, Served
+from served_engine import Serve, Served
 
 from lanekit import segment_name
 from lanekit.engine import Engine, EngineClient
 from lanekit.segments import segment_path
+from patience import patience
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def client(lane: str) -> Iterator[Callable[[], EngineClient]]:
     made: list[EngineClient] = []
 
     def make() -> EngineClient:
-        made.append(EngineClient(lane, timeout=A_MINUTE))
+        made.append(EngineClient(lane, timeout=patience()))
         return made[-1]
 
     yield make
@@ -80,7 +81,7 @@ def engine_process(lane: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     yield start
     for process in processes:
         process.kill()
-        process.wait(A_MINUTE)
+        process.wait(patience())
         assert process.stdout is not None
         process.stdout.close()
     segment_path(segment_name("step", lane)).unlink(missing_ok=True)

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 
 from lanekit.engine import Engine
-
-A_MINUTE = 60.0
+from patience import patience
 
 
 class Served:
@@ -28,7 +27,7 @@ class Served:
 
     def end(self) -> None:
         self.engine.stop()
-        self._thread.join(A_MINUTE)
+        self._thread.join(patience())
         assert not self._thread.is_alive()
         self.engine.close()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -31,7 +33,7 @@ def test_the_other_measurements_end_up_in_sentences(root: Path, tmp_path: Path) 
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

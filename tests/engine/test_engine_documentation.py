@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from served_engine import A_MINUTE
 
 from lanekit.command import METHODS
 from lanekit.engine import EngineClient, SimulationContract
 from lanekit.engine.contract import RANGES
 from lanekit.engine.model_file import built_in_models
 from lanekit.engine.tasks import TASKS
+from patience import patience
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(code: str) -> str:
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=A_MINUTE,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from served_engine import A_MINUTE, Serve
+from served_engine import Serve
 
 from lanekit import FastLaneReader, PeerLost, RemoteError, SegmentExists
 from lanekit.command import messages as m
 from lanekit.engine import Engine, EngineClient, SimulationContract
+from patience import patience
 
 Connect = Callable[[], EngineClient]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -26,7 +27,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 TRAINER = """
 import sys, numpy as np
 from lanekit.engine import EngineClient
-client = EngineClient(sys.argv[1], timeout=60)
+client = EngineClient(sys.argv[1], timeout=None)
 client.reset(seed=1)
 print("stepping", flush=True)
 while True:
@@ -36,7 +37,7 @@ while True:
 
 def lanekit(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lanekit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=A_MINUTE)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience())
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -87,10 +88,10 @@ def test_a_second_engine_of_the_same_name_is_refused(serve: Serve, lane: str) ->
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_engine_cleanly(engine_process: Start, lane: str, end: int) -> None:
     process = engine_process("--model", "cartpole", "--num-envs", "2", "--view")
-    with EngineClient(lane, timeout=A_MINUTE) as client:
+    with EngineClient(lane, timeout=patience()) as client:
         client.reset(seed=1)
         process.send_signal(end)
-        assert process.wait(A_MINUTE) == 0
+        assert process.wait(patience()) == 0
         with pytest.raises(PeerLost):
             client.step(np.zeros((2, 1), np.float32))
     assert not [name for name in os.listdir("/dev/shm") if lane in name]
@@ -117,11 +118,11 @@ def test_without_opengl_an_engine_serves_everything_but_pictures(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("MUJOCO_GL", "egl")
     engine_process("--model", "cartpole", "--num-envs", "2", "--image", "16x16", "--view")
-    with EngineClient(lane, timeout=A_MINUTE) as client, FastLaneReader.attach(lane) as viewer:
+    with EngineClient(lane, timeout=patience()) as client, FastLaneReader.attach(lane) as viewer:
         client.reset(seed=1)
         for options in ({"into_images": True}, {"width": 16, "height": 16}):
             with pytest.raises(RemoteError, match="no picture can be drawn off screen here"):
-                client.stream_camera(**options).next(timeout=A_MINUTE)  # type: ignore[arg-type]
+                client.stream_camera(**options).next(timeout=patience())  # type: ignore[arg-type]
         for _ in range(50):
             client.step(np.zeros((2, 1), np.float32))
         assert viewer.latest_frame() is None
@@ -143,9 +144,9 @@ def test_a_trainer_that_is_killed_mid_step_is_followed_by_the_next(serve: Serve,
         while served.simulation.steps < begun + 5:
             time.sleep(0.001)
         trainer.kill()
-        trainer.wait(A_MINUTE)
+        trainer.wait(patience())
         trainer.stdout.close()
-        with EngineClient(lane, timeout=A_MINUTE) as successor:
+        with EngineClient(lane, timeout=patience()) as successor:
             assert np.isfinite(successor.reset(seed=round_)).all()
             successor.step(np.zeros((8, 17), np.float32))
             assert successor.schema().num_envs == 8
@@ -168,9 +169,9 @@ def test_streams_of_a_killed_trainer_end(serve: Serve, lane: str) -> None:
     while served.engine.commands.streams < 2:
         time.sleep(0.001)
     trainer.kill()
-    trainer.wait(A_MINUTE)
+    trainer.wait(patience())
     trainer.stdout.close()
-    with EngineClient(lane, timeout=A_MINUTE) as successor:
+    with EngineClient(lane, timeout=patience()) as successor:
         successor.schema()
         while served.engine.commands.streams or served.engine._cameras.writing_images:
             time.sleep(0.001)
@@ -182,7 +183,7 @@ def test_an_engine_that_is_killed_mid_render_is_told_to_the_trainer(
     engine_process: Start, lane: str
 ) -> None:
     process = engine_process("--model", "humanoid", "--num-envs", "4", "--image", "256x256")
-    client = EngineClient(lane, timeout=A_MINUTE)
+    client = EngineClient(lane, timeout=patience())
     client.reset(seed=1)
     stream = client.stream_camera("track", range(4), into_images=True)
     images = client.images
@@ -197,15 +198,15 @@ def test_an_engine_that_is_killed_mid_render_is_told_to_the_trainer(
         while True:
             client.step(actions)
     with pytest.raises(PeerLost):
-        while stream.next(timeout=A_MINUTE) is not None:
+        while stream.next(timeout=patience()) is not None:
             pass
     with pytest.raises(PeerLost):
         client.schema()
     client.close()
-    process.wait(A_MINUTE)
+    process.wait(patience())
     # Its name is free for the next one.
     engine_process("--model", "cartpole", "--num-envs", "1")
-    with EngineClient(lane, timeout=A_MINUTE) as successor:
+    with EngineClient(lane, timeout=patience()) as successor:
         assert successor.reset(seed=1).shape == (1, 4)
 
 
@@ -226,10 +227,10 @@ def test_an_engine_that_fails_tells_the_trainer_the_reason(lane: str) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        with EngineClient(lane, timeout=A_MINUTE) as client:
+        with EngineClient(lane, timeout=patience()) as client:
             with pytest.raises(PeerLost, match="the bearings are worn out"):
                 client.step(np.zeros((2, 1), np.float32))
-        thread.join(A_MINUTE)
+        thread.join(patience())
         assert len(errors) == 1
 
 
@@ -282,7 +283,7 @@ def test_a_divergence_leaves_no_log_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     engine_process("--model", "hopper", "--num-envs", "2")
-    with EngineClient(lane, timeout=A_MINUTE) as client:
+    with EngineClient(lane, timeout=patience()) as client:
         client.reset(seed=1)
         for _ in range(3):
             result = client.step(np.full((2, 3), np.nan, np.float32))
@@ -298,7 +299,7 @@ def test_thousands_of_resets_in_a_row_leave_nothing_behind(
 ) -> None:
     process = engine_process("--model", "hopper", "--num-envs", "16")
     engine = psutil.Process(process.pid)
-    with EngineClient(lane, timeout=A_MINUTE) as client:
+    with EngineClient(lane, timeout=patience()) as client:
 
         def resets(count: int, *, first: int) -> None:
             for number in range(first, first + count):
@@ -323,7 +324,7 @@ def test_many_streams_one_after_the_other_leave_nothing_behind(
     trainer = client()
     for _ in range(60):
         with trainer.stream_telemetry() as stream:
-            stream.next(timeout=A_MINUTE)
+            stream.next(timeout=patience())
         with trainer.stream_camera(into_images=True):
             pass
     while served.engine.commands.streams:
@@ -336,5 +337,5 @@ def test_pictures_of_many_sizes_do_not_pile_up(serve: Serve, client: Connect) ->
     trainer = client()
     for size in range(16, 25):
         with trainer.stream_camera(width=size, height=16) as stream:
-            assert stream.next(timeout=A_MINUTE) is not None
+            assert stream.next(timeout=patience()) is not None
     assert len(served.engine.pictures._renderers) <= 6

@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 import pytest
-from served_engine import A_MINUTE, Serve
+from served_engine import Serve
 
 from lanekit import FastLaneReader, RemoteError, TooLarge
 from lanekit.command import messages as m
@@ -24,6 +24,7 @@ from lanekit.engine import Engine, EngineClient, pixels_of
 from lanekit.engine.drawing_threads import DrawingThreads
 from lanekit.engine.simulation import VectorSimulation
 from lanekit.errors import EngineError
+from patience import patience
 
 Connect = Callable[[], EngineClient]
 Pixels = npt.NDArray[np.uint8]
@@ -57,7 +58,7 @@ def difference(one: Pixels, other: Pixels) -> float:
 def one_picture(trainer: EngineClient, camera: str, **options: int) -> Pixels:
     env = options.pop("env", 0)
     with trainer.stream_camera(camera, [env], **options) as stream:
-        frame = stream.next(timeout=A_MINUTE)
+        frame = stream.next(timeout=patience())
     assert frame is not None
     assert frame.env_id == env
     return pixels_of(frame)
@@ -94,7 +95,7 @@ def test_several_cameras_stream_beside_the_steps(serve: Serve, client: Connect) 
         for _ in range(8):
             trainer.step(np.zeros((2, 1), np.float32))
             for stream in (side, front):
-                frame = stream.next(timeout=A_MINUTE)
+                frame = stream.next(timeout=patience())
                 assert frame is not None
                 envs.add(frame.env_id)
                 sizes.add(pixels_of(frame).shape)
@@ -116,7 +117,7 @@ def test_pictures_in_the_image_region_are_those_of_the_step(serve: Serve, client
             # Each step draws, once the engine has taken the request.
             trainer.step(np.full((4, 3), 0.5, np.float32))
             if images[0].any():
-                written = stream.next(timeout=A_MINUTE)
+                written = stream.next(timeout=patience())
         assert written.data == b""
         assert (written.width, written.height) == (48, 32)
         for _ in range(4):
@@ -146,7 +147,7 @@ def test_a_stream_that_can_not_be_is_refused(
 ) -> None:
     serve("cartpole", 1)
     with pytest.raises(RemoteError, match=told):
-        client().stream_camera(**options).next(timeout=A_MINUTE)  # type: ignore[arg-type]
+        client().stream_camera(**options).next(timeout=patience())  # type: ignore[arg-type]
 
 
 def test_images_of_another_size_than_the_region_are_refused(serve: Serve, client: Connect) -> None:
@@ -154,13 +155,13 @@ def test_images_of_another_size_than_the_region_are_refused(serve: Serve, client
     trainer = client()
     with pytest.raises(RemoteError, match="images have 32x24 pixels, not 64x64"):
         stream = trainer.stream_camera(width=64, height=64, into_images=True)
-        stream.next(timeout=A_MINUTE)
+        stream.next(timeout=patience())
 
 
 def test_a_picture_too_large_for_the_command_lane_says_so(serve: Serve, client: Connect) -> None:
     serve("cartpole", 1)
     with pytest.raises((TooLarge, RemoteError), match=r"larger|carry"):
-        client().stream_camera(width=1024, height=1024).next(timeout=A_MINUTE)
+        client().stream_camera(width=1024, height=1024).next(timeout=patience())
 
 
 def test_a_camera_keeps_what_is_set_and_can_be_switched_off(serve: Serve, client: Connect) -> None:
@@ -266,7 +267,7 @@ def test_the_viewport_streams_and_is_on_the_fast_lane_while_a_trainer_steps(
     assert frames[-1].metrics is not None
     assert frames[-1].metrics.last_reward != 0
     with trainer.stream_viewport("chase", 1, width=40, height=30) as stream:
-        item = stream.next(timeout=A_MINUTE)
+        item = stream.next(timeout=patience())
         assert item is not None
         assert (item.env_id, pixels_of(item).shape) == (1, (30, 40, 3))
         now = trainer.viewport_info()
@@ -282,18 +283,18 @@ def test_a_picture_is_drawn_beside_the_steps(serve: Serve, client: Connect) -> N
 
     def draw_slowly(*args: Any) -> Pixels:
         begun.set()
-        assert may_draw.wait(A_MINUTE)
+        assert may_draw.wait(patience())
         return draw(*args)
 
     with trainer.stream_camera("side", width=16, height=16, fps=100) as stream:
-        assert stream.next(timeout=A_MINUTE) is not None
+        assert stream.next(timeout=patience()) is not None
         served.engine.pictures.draw = draw_slowly  # type: ignore[method-assign]
-        assert begun.wait(A_MINUTE)
+        assert begun.wait(patience())
         for _ in range(100):  # none of them waits for the picture
             trainer.step(np.zeros((1, 1), np.float32))
         assert trainer.schema().num_envs == 1
         may_draw.set()
-        while stream.next(timeout=A_MINUTE).frame_number < 3:  # type: ignore[union-attr]
+        while stream.next(timeout=patience()).frame_number < 3:  # type: ignore[union-attr]
             pass
 
 
@@ -306,9 +307,9 @@ def test_a_picture_shows_the_moment_at_which_it_was_asked_for(serve: Serve) -> N
     served_simulation.set_qpos(0, np.array([2]), [1.0])
     with ThreadPoolExecutor(1) as elsewhere:
         try:
-            found = elsewhere.submit(pictures.draw, sight).result(A_MINUTE)
+            found = elsewhere.submit(pictures.draw, sight).result(patience())
         finally:
-            elsewhere.submit(pictures.close).result(A_MINUTE)
+            elsewhere.submit(pictures.close).result(patience())
     assert difference(found, expected) < 0.5
     assert difference(drawn_by_mujoco(served_simulation, 0, "track", 64, 48), expected) > 1
 
@@ -412,7 +413,7 @@ def test_lanekit_view_shows_the_engine_while_a_trainer_steps_it(
 ) -> None:
     engine_process("--model", "hopper", "--num-envs", "2", "--view", "--view-size", "120x90")
     picture = tmp_path / "hopper.png"
-    with EngineClient(lane, timeout=A_MINUTE) as trainer:
+    with EngineClient(lane, timeout=patience()) as trainer:
         trainer.reset(seed=1)
         command = [sys.executable, "-m", "lanekit", "view", lane, "--snapshot", str(picture)]
         with subprocess.Popen([*command, "--wait", "60"]) as viewer:

@@ -8,11 +8,12 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from served_engine import A_MINUTE, Serve
+from served_engine import Serve
 
 from lanekit import RemoteError, WaitTimeout
 from lanekit.command import messages as m
 from lanekit.engine import EngineClient, SimulationContract
+from patience import patience
 
 Connect = Callable[[], EngineClient]
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}  # the messages carry single precision
@@ -166,7 +167,7 @@ def test_joint_states_are_mujocos(
     assert full.time == data.time
     with trainer.stream_joint_state(2, fps=200) as stream:
         for _ in range(3):
-            item = stream.next(timeout=A_MINUTE)
+            item = stream.next(timeout=patience())
             assert item is not None
             assert item.state is not None
             np.testing.assert_allclose(item.state.positions, data.qpos, **TOLERANCE)
@@ -255,7 +256,7 @@ def test_telemetry_streams_the_signals_that_mujoco_computes(
     names = list(trainer.telemetry_schema().signal_names)
     assert len(names) == len(set(names)) == model.nq + model.nv + model.nu + model.nsensordata + 4
     with trainer.stream_telemetry(env=2) as stream:
-        frame = stream.next(timeout=A_MINUTE)
+        frame = stream.next(timeout=patience())
     assert frame is not None
     signals = dict(zip(names, frame.values.tolist(), strict=True))
     expected = np.concatenate([data.qpos, data.qvel, data.ctrl, data.sensordata])
@@ -267,7 +268,7 @@ def test_telemetry_streams_the_signals_that_mujoco_computes(
     assert [signals[f"sensor/gyro.{i}"] for i in range(3)] == pytest.approx(gyro, abs=1e-5)
     with trainer.stream_telemetry(["sensor/gyro.1", "qpos/left_knee"], env=2, fps=100) as stream:
         for _ in range(3):
-            frame = stream.next(timeout=A_MINUTE)
+            frame = stream.next(timeout=patience())
             assert frame is not None
             knee = data.joint("left_knee").qpos[0]
             assert frame.values.tolist() == pytest.approx([gyro[1], knee], abs=1e-5)
@@ -296,7 +297,7 @@ def test_an_unknown_signal_is_told_with_one_like_it(serve: Serve, client: Connec
     serve("hopper", 1)
     trainer = client()
     with pytest.raises(RemoteError, match="no signal 'knee'; is 'qpos/knee' meant"):
-        trainer.stream_telemetry(["knee"]).next(timeout=A_MINUTE)
+        trainer.stream_telemetry(["knee"]).next(timeout=patience())
 
 
 # --- Scene ----------------------------------------------------------------------------------------
@@ -384,9 +385,9 @@ def test_an_environment_that_is_not_there_is_refused_by_every_service(
         lambda: trainer.entity("cart", 2),
         lambda: trainer.set_entity_transform(1, (0.0, 0.0, 0.0), env=2),
         lambda: trainer.draw(env=2),
-        lambda: trainer.stream_joint_state(2).next(timeout=A_MINUTE),
-        lambda: trainer.stream_telemetry(env=2).next(timeout=A_MINUTE),
-        lambda: trainer.stream_viewport(env=2).next(timeout=A_MINUTE),
+        lambda: trainer.stream_joint_state(2).next(timeout=patience()),
+        lambda: trainer.stream_telemetry(env=2).next(timeout=patience()),
+        lambda: trainer.stream_viewport(env=2).next(timeout=patience()),
     ]
     for call in calls:
         with pytest.raises(RemoteError, match="numbered from 0 to 1, not 2"):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from served_engine import A_MINUTE, Serve
+from served_engine import Serve
 
 from lanekit import PlaceTaken, RemoteError, WaitTimeout
 from lanekit.command import messages as m
 from lanekit.engine import EngineClient, SimulationContract, StepArrays, VectorSimulation
 from lanekit.engine.pace import Mode
 from lanekit.step import StepClient
+from patience import patience, until
 
 Connect = Callable[[], EngineClient]
 
@@ -126,7 +125,7 @@ def test_a_second_trainer_is_told_that_the_place_is_taken(serve: Serve, client: 
     with pytest.raises(PlaceTaken):
         EngineClient(trainer.lane.name, timeout=0.0)
     trainer.close()
-    with EngineClient(trainer.lane.name, timeout=A_MINUTE) as successor:
+    with EngineClient(trainer.lane.name, timeout=patience()) as successor:
         assert successor.reset(seed=1).shape == (2, 4)
 
 
@@ -144,14 +143,14 @@ def test_a_pause_holds_steps_and_lets_a_number_of_them_through(
         trainer.step(np.zeros((2, 1), np.float32), timeout=0.05)
     assert served.simulation.steps == 0
     trainer.set_simulation_mode(m.SimulationMode.PAUSED, steps=2)
-    trainer.lane.recv(A_MINUTE)
-    trainer.step(timeout=A_MINUTE)
+    trainer.lane.recv(patience())
+    trainer.step(timeout=patience())
     with pytest.raises(WaitTimeout):
         trainer.step(timeout=0.05)
     assert served.simulation.steps == 2
     assert trainer.simulation_mode().steps_left == 0
     trainer.set_simulation_mode(m.SimulationMode.DETERMINISTIC)
-    trainer.lane.recv(A_MINUTE)
+    trainer.lane.recv(patience())
     assert served.simulation.steps == 3
 
 
@@ -172,7 +171,7 @@ def test_a_trainer_that_dies_in_a_pause_is_followed_by_one_that_ends_it(
     serve("cartpole", 2, mode=Mode.PAUSED)
     code = (
         "import sys, time; from lanekit.step import StepClient\n"
-        "client = StepClient.attach(sys.argv[1], timeout=60); client.send()\n"
+        "client = StepClient.attach(sys.argv[1], timeout=None); client.send()\n"
         "print('sent', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
@@ -181,23 +180,27 @@ def test_a_trainer_that_dies_in_a_pause_is_followed_by_one_that_ends_it(
         assert trainer.stdout is not None
         assert trainer.stdout.readline() == "sent\n"
         trainer.kill()
-    with EngineClient(lane, timeout=A_MINUTE) as successor:
+    with EngineClient(lane, timeout=patience()) as successor:
         successor.set_simulation_mode(m.SimulationMode.DETERMINISTIC)
         successor.reset(seed=1)
-        successor.step(np.zeros((2, 1), np.float32), timeout=A_MINUTE)
+        successor.step(np.zeros((2, 1), np.float32), timeout=patience())
 
 
 def test_in_real_time_steps_wait_for_the_clock(serve: Serve, client: Connect) -> None:
-    serve("cartpole", 2)
+    served = serve("cartpole", 2)
     trainer = client()
     trainer.reset(seed=1)
-    step_seconds = trainer.schema().step_seconds
-    begun = time.monotonic()  # the clock of the steps may run from the moment they are asked for
+    now = [1.0]
+    served.engine.pace._clock = lambda: now[0]
     trainer.set_simulation_mode(m.SimulationMode.REALTIME)
-    for _ in range(10):
-        trainer.step(np.zeros((2, 1), np.float32))
-    # The first may be made at once.
-    assert time.monotonic() - begun >= 9 * step_seconds - 0.001
+    trainer.step(np.zeros((2, 1), np.float32), timeout=patience())  # the first is made at once
+    for made in range(1, 4):
+        with pytest.raises(WaitTimeout):
+            trainer.step(np.zeros((2, 1), np.float32), timeout=0.05)
+        assert served.simulation.steps == made
+        now[0] += 1.01 * trainer.schema().step_seconds
+        trainer.lane.recv(patience())
+        assert served.simulation.steps == made + 1
 
 
 def test_without_a_trainer_the_engine_steps_by_itself_with_the_controls_sent(
@@ -209,15 +212,9 @@ def test_without_a_trainer_the_engine_steps_by_itself_with_the_controls_sent(
     trainer.set_simulation_mode(m.SimulationMode.FAST)
     untouched = trainer.obs.copy()
     trainer.close()
-    moved = threading.Event()
-    for _ in range(6000):
-        if abs(served.simulation.state.qpos[1, 0]) > 0.05:
-            moved.set()
-            break
-        threading.Event().wait(0.01)
-    assert moved.is_set()
+    until(lambda: abs(served.simulation.state.qpos[1, 0]) > 0.05, "a move")
     assert abs(served.simulation.state.qpos[0, 0]) < 0.01
-    with StepClient.attach(trainer.lane.name, timeout=A_MINUTE) as successor:
+    with StepClient.attach(trainer.lane.name, timeout=patience()) as successor:
         # What the engine did by itself stayed out of the lane.
         np.testing.assert_array_equal(successor.obs, untouched)
         steps = served.simulation.steps

@@ -15,6 +15,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from patience import patience
+
 
 @pytest.fixture
 def example(root: Path) -> ModuleType:
@@ -55,7 +57,9 @@ def test_it_trains_through_the_lanes_and_writes_its_curve(
     log = tmp_path / "curve.csv"
     command = [sys.executable, str(root / "examples" / "engine_ppo.py"), "--attach", lane]
     command += ["--steps", "30000", "--horizon", "32", "--log", str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(240), check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "mean return" in done.stdout
     header, *rows = log.read_text().splitlines()

@@ -13,11 +13,11 @@ from typing import Any
 
 import gymnasium
 import pytest
-from watching import HERE, PATIENCE, Watched, check_lanes_are_gone
+from watching import HERE, Watched, check_lanes_are_gone
 
 import lanekit
 from lanekit.integrations import FastLaneWarning, FrameNote
-from patience import until
+from patience import patience, until
 from run_lanes import lanes_of
 
 WORLDS = str(Path(__file__).resolve().parent.parent / "integrations")
@@ -66,7 +66,7 @@ def check_slot_shown(run_id: str, step: Callable[[], object]) -> None:
     assert lanes_of(run_id) == [], "environments that were only asked for their spaces"
     step()
     seen: dict[int, int] = {}
-    with lanekit.FastLaneReader.attach(run_id, timeout=PATIENCE) as reader:
+    with lanekit.FastLaneReader.attach(run_id, timeout=patience(240)) as reader:
 
         def enough() -> bool:
             step()
@@ -79,7 +79,7 @@ def check_slot_shown(run_id: str, step: Callable[[], object]) -> None:
                 seen[note.step] = int(frame.array[0, 0, 0])
             return len(seen) >= 3
 
-        until(enough, "frames", PATIENCE)
+        until(enough, "frames", 240)
 
 
 def check_goes_on_without_pictures(step: Callable[[], object]) -> None:
@@ -126,7 +126,7 @@ def run_by_hand(worker: str, **config: Any) -> tuple[dict[str, Any], str]:
         env={**environment, "LANEKIT_CONFIG_JSON": json.dumps(config)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(240),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

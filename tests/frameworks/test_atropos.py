@@ -22,6 +22,7 @@ from lanekit import TrajectoryReader
 from lanekit.trajectory.atropos import ATROPOS_SCHEMA
 from lanekit.trajectory.atropos_batches import EnvironmentRules, ScoredDataBatches
 from lanekit.trajectory.atropos_transport import ScoredDataSender
+from patience import patience
 
 BATCH = 8
 
@@ -44,7 +45,7 @@ class Server:
             json.dumps(content).encode() if content else None,
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=patience()) as answer:
             return json.loads(answer.read())
 
     def begin(self, environments: dict[int, EnvironmentRules]) -> None:

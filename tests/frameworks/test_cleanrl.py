@@ -25,7 +25,6 @@ from by_hand import (
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from watching import (
     GRID,
-    PATIENCE,
     check_lanes_are_gone,
     check_pictures,
     check_steering,
@@ -34,6 +33,7 @@ from watching import (
 )
 
 from lanekit.integrations.cleanrl import watch
+from patience import patience
 
 WORKER = "lanekit.integrations.workers.cleanrl"
 FEW = {"total_steps": 256, "num_envs": 2}
@@ -108,7 +108,7 @@ def test_without_a_daemon_the_training_goes_on_under_its_proxy(run_id: str, tmp_
         },
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(240),
         check=False,
     )
     assert done.returncode == 75, done.stderr[-4000:]

@@ -12,9 +12,8 @@ from typing import Any
 import psutil
 import pytest
 from bench.overhead.modes import TURN_STEPS
-from watching import PATIENCE
 
-from patience import until
+from patience import patience, until
 from run_lanes import lanes_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(240),
     )
     assert done.returncode == 0, done.stderr
     return out, done.stdout
@@ -90,10 +89,10 @@ def test_a_terminated_run_keeps_its_seeds_leaves_nothing_behind_and_goes_on(tmp_
         return subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL)
 
     with begin() as bench:
-        until(file.exists, "the first seed", PATIENCE)
+        until(file.exists, "the first seed", 240)
         started = psutil.Process(bench.pid).children(recursive=True)
         bench.send_signal(signal.SIGTERM)
-        assert bench.wait(60) == 128 + signal.SIGTERM
+        assert bench.wait(patience()) == 128 + signal.SIGTERM
     until(lambda: not any(process.is_running() for process in started), "their ends")
     for mode in range(6):
         assert not lanes_of(f"overhead-{bench.pid}-{mode}")
@@ -101,9 +100,9 @@ def test_a_terminated_run_keeps_its_seeds_leaves_nothing_behind_and_goes_on(tmp_
     assert TURNS <= len(turns) < 20 * TURNS
 
     with begin() as bench:
-        until(lambda: len(turns_of(tmp_path)) > len(turns), "another seed", PATIENCE)
+        until(lambda: len(turns_of(tmp_path)) > len(turns), "another seed", 240)
         bench.terminate()
-        bench.wait(60)
+        bench.wait(patience())
     again = turns_of(tmp_path)
     assert again[: len(turns)] == turns
     numbers = [(turn["seed"], turn["turn"]) for turn in again]

@@ -14,7 +14,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from watching import PATIENCE, check_lanes_are_gone
+from watching import check_lanes_are_gone
+
+from patience import patience
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "frameworks.md"
@@ -48,7 +50,7 @@ def test_the_examples_run_as_written(code: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(240),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -104,13 +106,13 @@ def test_the_commands_train_as_written_only_shorter(state: Path, tmp_path: Path)
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience(240),
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     subprocess.run(
         ["bash", "-c", "until lanekit show mine | grep -q completed; do sleep 0.2; done"],
         env=environment,
-        timeout=PATIENCE,
+        timeout=patience(240),
         check=True,
     )

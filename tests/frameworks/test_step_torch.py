@@ -12,6 +12,7 @@ import torch
 
 from lanekit import StepClient, StepLaneConfig, StepServer, segment_name
 from lanekit.segments import segment_path
+from patience import patience
 
 DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64", "bool", "complex64"]
 
@@ -35,12 +36,12 @@ def test_a_tensor_is_the_shared_memory_itself(lane: str, dtype: str, take: objec
         assert obs.is_contiguous()
         actions.fill_(1)
         client.send()
-        exchange = server.wait_actions(60)
+        exchange = server.wait_actions(patience())
         assert exchange is not None
         assert (server.actions == 1).all()
         server.obs[:] = np.arange(12).reshape(4, 3).astype(dtype)
         server.commit()
-        client.recv(60)
+        client.recv(patience())
         assert torch.equal(obs, torch.arange(12).reshape(4, 3).to(obs.dtype))
     del server, client
     obs.fill_(0)  # holds the memory
@@ -56,8 +57,8 @@ def test_a_network_steps_a_lane_through_tensors(lane: str) -> None:
             with torch.no_grad():
                 actions.copy_(policy(obs))
             client.send()
-            assert server.wait_actions(60) is not None
+            assert server.wait_actions(patience()) is not None
             server.obs[:, :2] = np.tanh(server.actions) + n
             server.commit()
-            client.recv(60)
+            client.recv(patience())
             assert torch.allclose(obs[:, :2], torch.tanh(actions) + n)

@@ -22,14 +22,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from serve_counted import NUM_ENVS, make_env
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
-from watching import HERE, PATIENCE
+from watching import HERE
 
 from lanekit import PeerLost, segment_name
 from lanekit.integrations import LaneVectorEnv
 from lanekit.integrations.stepping.sb3 import LaneVecEnv
 from lanekit.integrations.workers import ppo
 from lanekit.segments import segment_path
-from patience import until
+from patience import patience, until
 
 # What the framework itself warns about is its own.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -52,7 +52,9 @@ def serve() -> Iterator[Serve]:
     yield start
     for process, name in started:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == -signal.SIGTERM, "as a process that handles no signals"
+        assert process.wait(patience(240)) == -signal.SIGTERM, (
+            "as a process that handles no signals"
+        )
         until(
             lambda name=name: not segment_path(segment_name("step", name)).exists(),
             "its lane to go",
@@ -287,7 +289,7 @@ def test_a_training_ends_with_the_servers_reason(serve: Serve, tmp_path: Path) -
     with closing(LaneVecEnv(name)) as envs:
         with pytest.raises(PeerLost, match="RuntimeError: the track is torn up"):
             PPO("MlpPolicy", envs, n_steps=64, device="cpu").learn(1_000)
-    assert server.wait(PATIENCE) == 1
+    assert server.wait(patience(240)) == 1
 
 
 @pytest.mark.parametrize("framework", ["sb3", "torchrl"])
@@ -301,7 +303,7 @@ def test_the_examples_of_the_page_run_as_written(serve: Serve, framework: str) -
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(240),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

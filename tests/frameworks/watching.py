@@ -29,7 +29,6 @@ import numpy as np
 from lanekit.slow import DaemonClient, RunStore
 from lanekit.slow.store.records import EventRecord, RunRecord
 from lanekit.slow.store.results import Episodes, Steps
-from patience import until
 
 HERE = Path(__file__).resolve().parent
 # Also in a framework's own processes, which know nothing of pytest's paths.
@@ -37,10 +36,8 @@ sys.path[:0] = [str(HERE.parent / "slow"), str(HERE.parent)]
 
 from daemon_process import DaemonProcess  # noqa: E402
 
+from patience import patience, until  # noqa: E402
 from run_lanes import lanes_of  # noqa: E402
-
-PATIENCE = 240.0
-"""Seconds for anything that a framework does, its import and its compiler included."""
 
 CARTPOLE = (400, 600, 3)
 """What CartPole renders."""
@@ -133,23 +130,25 @@ class Training:
     def until_seen(self, pictures: int) -> None:
         """Wait until the viewer has seen so many pictures."""
         until(
-            lambda: self._viewer.seen >= pictures or self.run().state.is_over, "pictures", PATIENCE
+            lambda: self._viewer.seen >= pictures or self.run().state.is_over,
+            "pictures",
+            240,
         )
         assert self._viewer.seen >= pictures, f"{self._viewer.seen} pictures, then: {self.run()}"
 
     def until_state(self, state: str) -> None:
         """Wait until the run is in a state."""
-        until(lambda: self.run().state == state or self.run().state.is_over, state, PATIENCE)
+        until(lambda: self.run().state == state or self.run().state.is_over, state, 240)
         assert self.run().state == state, self.run()
 
     def until_steps(self, steps: int) -> None:
         """Wait until so many steps are in the store."""
-        until(lambda: self.run().steps >= steps or self.run().state.is_over, "steps", PATIENCE)
+        until(lambda: self.run().steps >= steps or self.run().state.is_over, "steps", 240)
         assert self.run().steps >= steps, self.run()
 
     def end(self) -> Watched:
         """Wait for the run's end, and return all that is known of it."""
-        until(lambda: self.run().state.is_over, "the end of the run", PATIENCE)
+        until(lambda: self.run().state.is_over, "the end of the run", 240)
         seen = self._viewer.end()
         with RunStore.open(self.daemon.store) as store:
             events = store.events(self.run_id)
@@ -197,7 +196,7 @@ class Viewer:
         """Tell it to end, and return what it saw."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._process.wait(60) == 0
+        assert self._process.wait(patience()) == 0
         self._counting.join()
         return np.load(self._path)
 

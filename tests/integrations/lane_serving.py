@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trainer import WATCHDOG
-
 from lanekit.integrations import VectorEnvServer
 from lanekit.segments import inspect_segment, segment_names
-from patience import until
+from patience import patience, until
 
 HERE = Path(__file__).parent
 
@@ -40,7 +38,7 @@ def served(env: Any, num_envs: int, name: str, **options: Any) -> Iterator[Vecto
             yield server
         finally:
             done.set()
-            thread.join(WATCHDOG)
+            thread.join(patience())
             assert not thread.is_alive()
     if failures:
         raise failures[0]
@@ -68,7 +66,7 @@ class Command:
 
     def wait(self) -> int:
         """Wait until it has ended; return its status."""
-        self.said += self.process.communicate(timeout=WATCHDOG)[0]
+        self.said += self.process.communicate(timeout=patience())[0]
         return self.process.returncode
 
     def wait_for(self, words: str) -> None:

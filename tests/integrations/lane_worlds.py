@@ -11,6 +11,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from patience import patience
+
 
 class World(gymnasium.Env[Any, Any]):
     """Observations are drawn from its own generator; how long episodes last depends on actions."""
@@ -150,7 +152,7 @@ class Gated(World):
         self.gate = gate
 
     def step(self, action: Any) -> Any:
-        assert self.gate.wait(60)
+        assert self.gate.wait(patience())
         return super().step(action)
 
 

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 from lanekit import SchemaMismatch, StepLaneConfig, StepServer
 from lanekit.integrations import LaneVectorEnv
 from lanekit.integrations.stepping import LaneDescription
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -169,7 +170,7 @@ def test_a_lane_that_says_nothing_is_refused_with_the_remedy_and_left(run_id: st
     with StepServer.create(run_id, 2, 3, 1) as server:
         for _ in range(2):  # the place is free again
             with pytest.raises(SchemaMismatch, match=r"docs/step-lane-gymnasium\.md"):
-                LaneVectorEnv(run_id, timeout=5)
+                LaneVectorEnv(run_id, timeout=patience(5))
         assert server.state.client_pid == 0
 
 

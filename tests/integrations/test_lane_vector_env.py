@@ -23,6 +23,7 @@ from lane_serving import check_nothing_left, served
 from lanekit import OutOfTurn, PlaceTaken, SegmentNotFound, StepServer, WaitTimeout
 from lanekit.integrations import LaneVectorEnv
 from lanekit.integrations.stepping import LaneDescription
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -319,7 +320,7 @@ def test_pictures_come_with_the_steps_if_asked_for(name: str) -> None:
 def test_a_step_can_be_begun_and_waited_for_later(name: str) -> None:
     gate = threading.Event()
     with served(lambda: lane_worlds.Gated(gate), 2, name):
-        envs = LaneVectorEnv(name, timeout=60)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset(seed=1)
         envs._timeout = 0.05  # from now on: what comes next is not to be in time
         with pytest.raises(OutOfTurn, match="step_async"):
@@ -334,7 +335,7 @@ def test_a_step_can_be_begun_and_waited_for_later(name: str) -> None:
         with pytest.raises(OutOfTurn, match="step_wait"):
             envs.step_async(np.zeros(2, int))
         gate.set()
-        assert envs.step_wait(timeout=60)[0].shape == (2,)
+        assert envs.step_wait(timeout=patience())[0].shape == (2,)
         gate.clear()
         with pytest.raises(WaitTimeout, match="not completed in time"):
             envs.step(np.zeros(2, int))
@@ -448,7 +449,7 @@ def test_an_engine_that_steps_in_two_halves_is_stepped_whole(name: str) -> None:
 
         def serve() -> None:
             for _ in range(2 * 3):
-                exchange = engine.wait_actions(60)
+                exchange = engine.wait_actions(patience())
                 assert exchange is not None
                 engine.obs[exchange.envs] = engine.actions[exchange.envs]
                 engine.rewards[exchange.envs] = exchange.number

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lanekit.worker.discovery import GROUP, BrokenWorker, InstalledWorker, describe
+from patience import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -46,7 +47,7 @@ sys.meta_path.insert(0, Absent())
 def run(code: str) -> subprocess.CompletedProcess[str]:
     """Run a program where no framework is installed, whatever is installed here."""
     command = [sys.executable, "-c", ABSENT + code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
 
 
 def test_every_worker_is_announced_and_has_an_extra() -> None:

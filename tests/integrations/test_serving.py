@@ -18,12 +18,11 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import FlattenObservation
 from lane_serving import HERE, Command, check_nothing_left, served, step_lanes_of
-from trainer import WATCHDOG
 
 from lanekit import PeerLost, SegmentExists, reclaim_segment, segment_name
 from lanekit.integrations import LaneVectorEnv, VectorEnvServer, serve_vector_env
 from lanekit.integrations.stepping import EnvironmentFailed
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -332,7 +331,7 @@ def test_a_trainer_that_is_killed_makes_room_for_the_next(name: str, workers: st
     arguments = ["CartPole-v1", "--num-envs", "2", "--workers", workers, "--name", name]
     with Command(*arguments) as command:
         for when in ("between", "under way"):
-            done = subprocess.run([sys.executable, "-c", TRAINER, name, when], timeout=WATCHDOG)
+            done = subprocess.run([sys.executable, "-c", TRAINER, name, when], timeout=patience())
             assert done.returncode == -signal.SIGKILL
         envs = LaneVectorEnv(name)
         local = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
@@ -365,7 +364,7 @@ def test_workers_do_not_outlive_a_server_that_is_killed(name: str) -> None:
     with Command("CartPole-v1", "--num-envs", "2", "--workers", "2", "--name", name) as command:
         command.wait_for("2 x CartPole-v1")
         command.process.kill()
-        command.process.wait(WATCHDOG)
+        command.process.wait(patience())
         # What it owned itself waits for its successor, or for `lanekit clean`.
         until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
     with Command("CartPole-v1", "--num-envs", "2", "--workers", "2", "--name", name) as command:

@@ -26,7 +26,7 @@ from lanekit.integrations.shadow.adapters import adapter_for
 from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.integrations.showing.helper_process import ATTEMPTS
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow
-from patience import until
+from patience import patience, until
 from run_lanes import lanes_of
 
 pytestmark = pytest.mark.once
@@ -209,7 +209,7 @@ def test_states_stop_when_the_viewer_leaves_and_go_on_when_one_comes(run_id: str
             until(silent, "no more states")
             with training.reader() as reader:
                 assert len(list(frames(reader, 3))) == 3
-                assert states.wait(10)
+                assert states.wait(patience(10))
 
 
 @pytest.mark.once

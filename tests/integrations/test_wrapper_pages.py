@@ -15,6 +15,7 @@ from lane_serving import Command, check_nothing_left
 
 from lanekit import StepServer
 from lanekit.integrations import LaneVectorEnv
+from patience import patience
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -27,7 +28,7 @@ def examples(page: str = "integrations.md", language: str = "python") -> list[st
 @pytest.mark.parametrize("code", examples())
 def test_the_examples_run_as_written(code: str) -> None:
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(Path("/dev/shm").glob("lanekit-frame-my-run-*"))
 
@@ -40,7 +41,9 @@ def test_the_page_about_the_step_lane_runs_as_written(run_id: str) -> None:
         for code in examples(page):
             code = code.replace("my-envs", run_id).replace("my-pendulums", f"{run_id}/pendulums")
             command = [sys.executable, "-W", "error", "-c", code]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=patience(), check=False
+            )
             assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert server.end() == 0
     check_nothing_left(run_id)
@@ -59,7 +62,7 @@ def test_an_engine_can_describe_itself_as_the_page_says(run_id: str) -> None:
 
         def serve() -> None:
             for _ in range(2):
-                assert engine.wait_actions(60) is not None
+                assert engine.wait_actions(patience()) is not None
                 engine.obs[:] = engine.actions
                 engine.infos["energy"][:] = 0.5
                 engine.commit()

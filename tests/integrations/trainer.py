@@ -31,9 +31,12 @@ from lanekit.integrations import (
     wrap_env_fns,
 )
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # it is run by itself, too
+
+from patience import Watchdog, patience
+
 SEED = 7
 PAUSE = 0.002
-WATCHDOG = 60.0
 
 
 # --- for the tests --------------------------------------------------------------------------------
@@ -56,13 +59,13 @@ class Training:
 
     def reader(self, run_id: str | None = None) -> lanekit.FastLaneReader:
         try:
-            return lanekit.FastLaneReader.attach(run_id or self.run_id, timeout=WATCHDOG)
+            return lanekit.FastLaneReader.attach(run_id or self.run_id, timeout=patience())
         except lanekit.LanekitError:
             self.process.kill()
             raise AssertionError(self.process.communicate()) from None
 
     def end(self) -> Any:
-        out, self.errors = self.process.communicate(timeout=WATCHDOG)
+        out, self.errors = self.process.communicate(timeout=patience())
         assert self.process.returncode == 0, f"{self.process.returncode}: {out}{self.errors}"
         self.result = json.loads(out.splitlines()[-1])
         return self.result
@@ -87,9 +90,9 @@ def frames(
 ) -> Iterator[tuple[lanekit.FastLaneFrame, FrameNote]]:
     """Give so many frames with their notes; fail if they do not come."""
     seen = 0
-    deadline = time.monotonic() + WATCHDOG
+    watchdog = Watchdog(f"{count} frames")
     while seen < count:
-        assert time.monotonic() < deadline, f"only {seen} frames came"
+        watchdog.check()
         if not reader.wait(0.2):
             continue
         frame = reader.latest_frame(fresh=True)

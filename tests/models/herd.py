@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import patience
+
 
 class HerdError(Exception):
     """herd7 did not understand a test."""
@@ -36,7 +38,9 @@ def ask(litmus: Path, model: str, settle: bool = False) -> Answer:
     # One more turn of a loop at most: what a retry does, its first turn did.
     command = [str(herd7()), "-unroll", "1", "-model", model]
     command += ["-speedcheck", "fast", str(litmus)] if settle else [str(litmus)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(300), check=False
+    )
     observed = re.search(
         r"^Observation \S+ (Never|Sometimes|Always) (\d+) (\d+)", done.stdout, re.M
     )

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.patience import patience
+
 from .litmus_programs import SHRUNK, Program
 from .source import SourceError
 
@@ -90,7 +92,11 @@ def generate(
         "-",
     ]
     done = subprocess.run(
-        [COMPILER, *flags, str(source)], capture_output=True, text=True, timeout=60, check=False
+        [COMPILER, *flags, str(source)],
+        capture_output=True,
+        text=True,
+        timeout=patience(),
+        check=False,
     )
     if done.returncode != 0:
         raise SourceError(f"{program.name}: {done.stderr[:2000]}")

@@ -13,6 +13,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import patience
+
 from .source import FUNCTION, Mutant, Source, SourceError, blank_comments
 
 HERE = Path(__file__).resolve().parent
@@ -173,7 +175,9 @@ def build(source: Source, directory: Path) -> Path:
     text = directory / "relacy_models.cpp"
     text.write_text(transform(source), encoding="utf-8")
     command = ["g++", "-std=gnu++20", "-O1", "-fpermissive", "-w", "-o", str(program), str(text)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(300), check=False
+    )
     if done.returncode != 0:
         raise SourceError(f"the core does not compile against Relacy:\n{done.stderr[:4000]}")
     return program
@@ -181,7 +185,7 @@ def build(source: Source, directory: Path) -> Path:
 
 def models(program: Path) -> list[str]:
     """Return the names of the program's models."""
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=patience(), check=True)
     return done.stdout.split()
 
 
@@ -193,7 +197,9 @@ def run(program: Path, model: str, mutant: Mutant | None = None, more: int = 0) 
     elif mutant is not None:
         swap = str(mutant.number)
     command = [str(program), model, site, order, swap, str(more)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(600), check=False
+    )
     last = done.stdout.strip().split("\n")[-1]
     if done.returncode != 0 or not last.startswith("result|"):
         raise SourceError(f"{' '.join(command)} broke off:\n{done.stdout[-2000:]}{done.stderr}")

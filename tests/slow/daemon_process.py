@@ -18,10 +18,12 @@ from typing import Any
 
 import grpc
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools take it from here, too
+
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import patience
 
-START_TIMEOUT = 60.0
 OPTIONS = [
     ("grpc.max_send_message_length", 2**28),
     ("grpc.max_receive_message_length", 2**28),
@@ -79,7 +81,7 @@ class DaemonProcess:
                 bufsize=0,
             )
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], START_TIMEOUT)
+        readable, _, _ = select.select([self.process.stdout], [], [], patience())
         line = self.process.stdout.readline().decode() if readable else ""
         assert line.startswith("listening on "), f"{line!r}; {self.log.read_text()}"
         self.announcement = line.strip()
@@ -102,7 +104,7 @@ class DaemonProcess:
     def wait(self) -> int:
         assert self.process is not None
         assert self.process.stdout is not None
-        status = self.process.wait(START_TIMEOUT)
+        status = self.process.wait(patience())
         self.process.stdout.close()
         self.process = None
         return status
@@ -135,7 +137,7 @@ class DaemonProcess:
     def refusal(self, *options: str) -> tuple[int, str]:
         """Start another daemon that must not come up; return its status and what it says."""
         result = subprocess.run(
-            self.command(*options), capture_output=True, timeout=START_TIMEOUT, check=False
+            self.command(*options), capture_output=True, timeout=patience(), check=False
         )
         assert b"listening on" not in result.stdout
         return result.returncode, result.stderr.decode()
@@ -194,13 +196,13 @@ def events(run: str, first_seq: int, *names: str, stream: str = "s1", payload: b
 
 def register(stub: TrainerServiceStub, run: str, stream: str = "s1", **more: Any) -> Any:
     return stub.RegisterWorker(
-        pb.RegisterWorkerRequest(run_id=run, stream_id=stream, **more), timeout=30
+        pb.RegisterWorkerRequest(run_id=run, stream_id=stream, **more), timeout=patience(30)
     )
 
 
 def publish(method: Any, *requests: Any) -> list[int]:
     """Publish and return the acknowledged numbers."""
-    return [ack.committed_seq for ack in method(iter(requests), timeout=60)]
+    return [ack.committed_seq for ack in method(iter(requests), timeout=patience())]
 
 
 def publish_steps(
@@ -220,16 +222,20 @@ def history(stub: TrainerServiceStub, run: str, cursor: int = 0, **more: Any) ->
     request = pb.StreamRunStepsRequest(
         run_id=run, cursor=cursor, history_only=True, row_wise=True, **more
     )
-    return [step for page in stub.StreamRunSteps(request, timeout=60) for step in page.steps]
+    return [
+        step for page in stub.StreamRunSteps(request, timeout=patience()) for step in page.steps
+    ]
 
 
 def run_of(stub: TrainerServiceStub, run: str) -> Any:
-    return stub.ListRuns(pb.ListRunsRequest(run_id=run), timeout=30).runs[0]
+    return stub.ListRuns(pb.ListRunsRequest(run_id=run), timeout=patience(30)).runs[0]
 
 
 def event_names(stub: TrainerServiceStub, run: str) -> list[str]:
     request = pb.StreamRunEventsRequest(run_id=run, history_only=True)
-    return [e.name for page in stub.StreamRunEvents(request, timeout=60) for e in page.events]
+    return [
+        e.name for page in stub.StreamRunEvents(request, timeout=patience()) for e in page.events
+    ]
 
 
 class OpenCall:
@@ -237,7 +243,7 @@ class OpenCall:
 
     def __init__(self, method: Any) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._call = method(iter(self._requests.get, None), timeout=120)
+        self._call = method(iter(self._requests.get, None), timeout=patience(120))
 
     def send(self, *requests: Any) -> None:
         for request in requests:

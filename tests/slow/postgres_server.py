@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 import psycopg
 
-PATIENCE = 60.0
-"""Seconds that the server may take to start; it never does."""
+from patience import Watchdog
+from working_programs import working
+
 PASSWORD = "not/to:be@shown"
 """Of the user `lanekit`, over TCP. Everybody who may use the socket is let in without one."""
 ESCAPED_PASSWORD = "not%2Fto%3Abe%40shown"
@@ -41,7 +42,7 @@ def program(name: str) -> Path:
     found = sorted(
         Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: float(p.parts[4])
     )
-    on_path = shutil.which(name)
+    on_path = working(name)
     if on_path:
         found.append(Path(on_path))
     assert found, f"no {name} on this machine: tools/system_packages.sh --postgres installs it"
@@ -100,14 +101,14 @@ class PostgresServer:
                 start_new_session=True,
                 **self._as,
             )
-        deadline = time.monotonic() + PATIENCE
+        watchdog = Watchdog("PostgreSQL")
         while True:
             try:
                 psycopg.connect(self.url("postgres")).close()
                 return self
             except psycopg.OperationalError:
                 assert self._process.poll() is None, self.log.read_text()
-                assert time.monotonic() < deadline, self.log.read_text()
+                watchdog.check()
                 time.sleep(0.02)
 
     def kill(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from patience import until
+from patience import patience, until
 
 RUN = f"run-{os.getpid()}"
 """Not the run of other tests on this machine: its frames are in shared memory."""
@@ -70,9 +70,9 @@ class ProxyProcess:
         self.process.wait()
         self.kills += 1
 
-    def wait(self, timeout: float = 120) -> int:
+    def wait(self) -> int:
         assert self.process is not None
-        return self.process.wait(timeout)
+        return self.process.wait(patience(120))
 
     def running(self) -> bool:
         assert self.process is not None

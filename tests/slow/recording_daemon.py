@@ -24,6 +24,7 @@ from lanekit.slow.batches import rows_to_steps
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto import telemetry_pb2_grpc as pb_grpc
+from patience import patience, until
 
 
 class Stream:
@@ -71,7 +72,7 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
 
     def stop(self) -> None:
         if self.server is not None:
-            self.server.stop(0).wait(10)
+            self.server.stop(0).wait(patience(10))
             self.server = None
 
     def restart(self, away: float = 0.0) -> None:
@@ -104,11 +105,8 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
     def event_names(self) -> list[str]:
         return [event.name for event in self.rows("events")]
 
-    def wait_for(self, kind: str, count: int, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while self.count(kind) < count:
-            assert time.monotonic() < deadline, f"{self.count(kind)} of {count} {kind} came"
-            time.sleep(0.01)
+    def wait_for(self, kind: str, count: int) -> None:
+        until(lambda: self.count(kind) >= count, f"{count} {kind}")
 
     # --- rpcs -------------------------------------------------------------------------------------
 

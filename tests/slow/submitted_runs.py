@@ -12,7 +12,7 @@ from daemon_process import DaemonProcess, history, run_of
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -51,7 +51,7 @@ while True:
 def submit(stub: TrainerServiceStub, script: str, *arguments: str, **more: Any) -> Any:
     command = [sys.executable, "-c", PRELUDE + script, *arguments]
     request = pb.SubmitRunRequest(command=command, **more)
-    return stub.SubmitRun(request, timeout=60).run
+    return stub.SubmitRun(request, timeout=patience()).run
 
 
 def wait_for(stub: TrainerServiceStub, run: str, *states: Any) -> Any:
@@ -59,7 +59,7 @@ def wait_for(stub: TrainerServiceStub, run: str, *states: Any) -> Any:
         found = run_of(stub, run)
         return found if found.state in states else None
 
-    return until(there, timeout=90)
+    return until(there, seconds=90)
 
 
 def spool_of(daemon: DaemonProcess, run: str) -> Path:

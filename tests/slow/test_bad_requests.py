@@ -27,6 +27,7 @@ from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.limits import MAX_MESSAGE_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import patience
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 SERVICE = pb.DESCRIPTOR.services_by_name["TrainerService"]
@@ -138,13 +139,15 @@ def test_bytes_that_are_no_message_are_refused(daemon: DaemonProcess, method: st
         for sample in samples:
             if found.client_streaming:
                 call: Any = channel.stream_stream(path)
-                error = failure_of(lambda call=call, s=sample: call(iter([s]), timeout=30))
+                error = failure_of(
+                    lambda call=call, s=sample: call(iter([s]), timeout=patience(30))
+                )
             elif found.server_streaming:
                 call = channel.unary_stream(path)
-                error = failure_of(lambda call=call, s=sample: call(s, timeout=30))
+                error = failure_of(lambda call=call, s=sample: call(s, timeout=patience(30)))
             else:
                 call = channel.unary_unary(path)
-                error = failure_of(lambda call=call, s=sample: call(s, timeout=30))
+                error = failure_of(lambda call=call, s=sample: call(s, timeout=patience(30)))
             assert error.code() is INVALID
             assert found.input_type.name in error.details()
 
@@ -234,10 +237,10 @@ def test_numbers_out_of_range_in_other_requests_do_no_harm(stub: TrainerServiceS
         rejected_lines=biggest,
         spooled_bytes=biggest,
     )
-    call = stub.Heartbeat(iter([beat]), timeout=30)
+    call = stub.Heartbeat(iter([beat]), timeout=patience(30))
     assert not next(call).HasField("command")
     list(call)
-    watch = stub.WatchRuns(pb.WatchRunsRequest(after_revision=biggest), timeout=30)
+    watch = stub.WatchRuns(pb.WatchRunsRequest(after_revision=biggest), timeout=patience(30))
     assert list(next(watch).runs) == []
     watch.cancel()
     register(stub, "good", pid=-(2**63), host="h" * 4096)
@@ -370,7 +373,7 @@ def test_a_thousand_broken_calls_leave_nothing_behind(
             data = bytearray(good)
             for _ in range(noise.randint(1, 8)):
                 data[noise.randrange(len(data))] = noise.randrange(256)
-            codes.add(code_of(publish_raw(iter([bytes(data)]), timeout=30)))
+            codes.add(code_of(publish_raw(iter([bytes(data)]), timeout=patience(30))))
     assert codes <= {
         grpc.StatusCode.OK,
         INVALID,

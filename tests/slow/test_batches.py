@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -22,7 +23,7 @@ from lanekit.slow.batches import (
     rows_to_steps,
     steps_batch,
 )
-from lanekit.slow.limits import MAX_BATCH_ROWS, MAX_SEQ
+from lanekit.slow.limits import MAX_BATCH_ROWS, MAX_JSON_DEPTH, MAX_SEQ
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 
@@ -181,7 +182,7 @@ BAD_COLUMNS = [
     ({"extra_row": [1], "extra_json": [b"[1]"]}, "row 1: extra_json must be a JSON object"),
     (
         {"action_json": [b"1", b"[" * 100_000, b"1"]},
-        "row 1: action_json must be JSON",
+        "row 1: action_json is nested too deeply",
     ),
     (
         {"unknown_row": [1], "unknown_fields": [b"\xff"]},
@@ -209,21 +210,41 @@ def test_columns_that_can_not_be_stored_are_refused(columns: dict[str, object], 
 
 
 def test_columns_take_whatever_is_json_byte_for_byte() -> None:
-    texts = [b" 1 ", b"{\n}", b'"a,b]"', b"", b"1e400", b'"\xc3\xa9"', b"[" * 300 + b"]" * 300]
+    texts = [b" 1 ", b"{\n}", b'"a,b]"', b"", b"1e400", b'"\xc3\xa9"', b"[" * 200 + b"]" * 200]
     batch = steps_batch(request(rows=7, action_json=texts, info_json=[b"", *[b"[1, 2]"] * 6]))
     assert isinstance(batch.content, pb.StepColumns)
     assert list(batch.content.action_json) == texts
 
 
 def test_json_that_a_sender_could_decode_is_taken_however_deep_the_stack_is_here() -> None:
-    nested = b"[" * 900 + b"]" * 900
+    nested = b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH
 
     def further_down(frames: int) -> int:
         if frames:
             return further_down(frames - 1)
         return steps_batch(request(action_json=[b"1", nested, b"2"])).rows
 
-    assert further_down(200) == 3
+    assert further_down(200) == further_down(700) == 3
+
+
+def test_json_nested_beyond_the_limit_is_refused_in_steps_episodes_and_events() -> None:
+    ids = {"run_id": "run", "stream_id": "s", "first_seq": 1}
+    kinds: list[Callable[[bytes], object]] = [
+        lambda text: steps_batch(request(action_json=[b"1", text, b"2"])),
+        lambda text: steps_batch(request(extra_row=[1], extra_json=[text])),
+        lambda text: steps_batch(row_request(pb.Step(info_json=text))),
+        lambda text: episodes_batch(
+            pb.PublishRunEpisodesRequest(episodes=[pb.Episode(info_json=text)], **ids)
+        ),
+        lambda text: events_batch(
+            pb.PublishRunEventsRequest(events=[pb.RunEvent(name="x", payload_json=text)], **ids)
+        ),
+    ]
+    deepest = b'{"a":' * MAX_JSON_DEPTH + b"1" + b"}" * MAX_JSON_DEPTH
+    for batch_with in kinds:
+        batch_with(deepest)
+        with pytest.raises(InvalidEvent, match="nested too deeply"):
+            batch_with(b'{"a":' + deepest + b"}")
 
 
 def test_fields_of_a_newer_version_are_kept_in_columns() -> None:
@@ -274,7 +295,7 @@ BAD_STEPS = [
     (pb.Step(action_json=b"NaN"), "action_json must be JSON"),
     (pb.Step(observation_json=b"[1, 2"), "observation_json must be JSON"),
     (pb.Step(info_json=b'"\xff"'), "info_json must be UTF-8"),
-    (pb.Step(extra_json=b"[" * 100_000), "extra_json must be JSON"),
+    (pb.Step(extra_json=b"[" * 100_000), "extra_json is nested too deeply"),
     (pb.Step(extra_json=b"null"), "extra_json must be a JSON object"),
     (pb.Step(agent_id="x" * 300), "agent_id takes at most 256 bytes"),
     (pb.Step(worker_id="\x1b[2J"), "worker_id must not have control characters"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -18,7 +20,7 @@ def test_every_measurement_ends_up_in_a_table(root: Path, tmp_path: Path) -> Non
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert "### Frames of 320x240" in done.stdout

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 
@@ -23,7 +25,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout, json.loads((out / "slow.json").read_text(encoding="utf-8"))
@@ -80,6 +82,6 @@ def test_a_tracker_that_fails_is_listed_with_its_reason() -> None:
         "print(json.dumps(slow_trackers.record(sys.executable, 'no_such', 1, Path('.'))))"
     )
     done = subprocess.run(
-        (sys.executable, "-c", code), cwd=root, capture_output=True, text=True, timeout=60
+        (sys.executable, "-c", code), cwd=root, capture_output=True, text=True, timeout=patience()
     )
     assert "no_such" in json.loads(done.stdout)["failed"], done.stderr

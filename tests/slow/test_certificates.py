@@ -20,6 +20,7 @@ from lanekit.cli import main
 from lanekit.slow.certificates import make_certificates
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.endpoint import read_token
+from patience import patience
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -52,7 +53,7 @@ def worker() -> Iterator[str]:
 
 
 def watch(address: str, run: str, **how: object) -> None:
-    with DaemonClient(address, timeout=30, **how) as client:  # type: ignore[arg-type]
+    with DaemonClient(address, timeout=patience(30), **how) as client:  # type: ignore[arg-type]
         with client.watch_frames(run) as stream:
             next(update for update in stream if update.frame is not None)
 
@@ -87,8 +88,8 @@ def test_plain_text_and_a_strange_authority_get_no_connection(
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port))) as plain:
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        plain.settimeout(60)
-        answer = plain.recv(100)
+        plain.settimeout(patience())
+        answer = plain.recv(4096)
         assert b"HTTP" not in answer
         assert len(answer) < 20  # a TLS alert, or nothing
 
@@ -195,4 +196,4 @@ def test_grpc_itself_accepts_the_certificate_for_every_name_of_this_machine(
     credentials = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
     for name in ("localhost", "127.0.0.1"):
         with grpc.secure_channel(f"{name}:{port}", credentials) as channel:
-            grpc.channel_ready_future(channel).result(timeout=60)
+            grpc.channel_ready_future(channel).result(timeout=patience())

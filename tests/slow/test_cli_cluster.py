@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from patience import patience
+
 # As where Ray is not installed, also if it is.
 WITHOUT_RAY = """
 import sys
@@ -21,7 +23,7 @@ def complaint(*arguments: str, status: int) -> str:
         [sys.executable, "-c", WITHOUT_RAY, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == status, done.stderr

@@ -20,7 +20,7 @@ from lanekit.cli import main
 from lanekit.cli.demo_faces import choose_face
 from lanekit.errors import LanekitError
 from lanekit.slow.replay.reel import Reel
-from pseudo_terminal import WATCHDOG
+from patience import patience
 
 DEMO = ("demo", "--view", "terminal", "--run-id", "first-look")
 
@@ -92,7 +92,7 @@ def test_the_browsers_page_is_served_until_the_demo_ends(desk: Desk) -> None:
         assert pictures.read() is not None  # somebody looks, so the training begins
         watch_until(demo, "running")
     demo.send_signal(signal.SIGINT)
-    demo.communicate(timeout=WATCHDOG)
+    demo.communicate(timeout=patience())
     assert demo.returncode == 0
     assert not desk.daemons()
     assert lanes() == []
@@ -164,7 +164,7 @@ def without(desk: Desk, missing: set[str], *arguments: str) -> subprocess.Comple
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
         env={**os.environ, **desk.environment},
     )

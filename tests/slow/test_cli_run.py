@@ -18,7 +18,7 @@ from training_desk import Desk, finish, started_daemon
 
 from lanekit.slow import local_daemon
 from lanekit.slow.daemon_client import DaemonClient
-from patience import until
+from patience import patience, until
 
 pytest.importorskip("gymnasium")
 
@@ -136,7 +136,7 @@ def test_a_worker_that_fails_is_shown_with_the_end_of_its_stderr(desk: Desk) -> 
     assert re.search(r"the end of its stderr, \S+/worker\.err:\n  Traceback", complained)
     assert "RuntimeError: the pole is broken" in complained
     assert "\x1b" not in said + complained
-    shown, _ = desk.start("show", "broken").communicate(timeout=60)
+    shown, _ = desk.start("show", "broken").communicate(timeout=patience())
     assert re.search(r"^  the end of its stderr, \S+/worker\.err:\n    Traceback", shown, re.M)
     assert "    RuntimeError: the pole is broken" in shown
     (worker,) = json.loads(desk.lanekit("show", "broken", "--json")[0])["workers"]
@@ -200,7 +200,7 @@ def test_without_the_slow_extra_the_command_names_it(desk: Desk) -> None:
         env={**os.environ, **desk.environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == 1

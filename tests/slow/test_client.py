@@ -20,7 +20,7 @@ from lanekit import errors
 from lanekit.slow import DaemonClient, TelemetryClient
 from lanekit.slow.control import ControlCommand
 from lanekit.slow.proto import telemetry_pb2 as pb
-from patience import until
+from patience import patience, until
 
 
 def test_a_client_reports_what_an_emitter_would_print(
@@ -129,7 +129,7 @@ def test_a_client_inherited_over_fork_refuses(
     client.close()
     """
     command = [*script(short_directory, body), recorder.target, str(short_directory / "spool")]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=patience(), check=False)
     assert (done.stdout, done.returncode) == (b"refused\n", 0), done.stderr.decode()
     assert actions(recorder) == [0, 2]
 

@@ -14,6 +14,7 @@ import pytest
 
 from lanekit.slow.control import ControlCommand, ControlInbox
 from lanekit.slow.emit import Emitter
+from patience import patience
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_pause_holds_the_worker_until_resumed_and_each_is_reported(
     time.sleep(0.1)
     assert released == []
     send(proxy_end, (2, "resume"))
-    thread.join(60)
+    thread.join(patience())
     assert released == [True]
     send(proxy_end, (3, "pause"), (4, "stop"))
     assert not inbox.wait_while_paused()

@@ -26,6 +26,7 @@ from lanekit.slow.proto.telemetry_pb2_grpc import (
     TrainerServiceServicer,
     add_TrainerServiceServicer_to_server,
 )
+from patience import patience
 
 MakeDaemon = Callable[..., DaemonProcess]
 TOKEN = "correct-horse-battery-staple"
@@ -51,7 +52,7 @@ def certificate(short_directory: Path) -> tuple[Path, Path]:
         ],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=patience(),
     )
     return cert, key
 

@@ -27,7 +27,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -146,7 +146,7 @@ def test_an_orderly_end_commits_and_acknowledges_what_was_received(
                 sending.set()
 
         call = stub.PublishRunSteps(requests())
-        sending.wait(30)
+        sending.wait(patience(30))
         threading.Timer(0.5, daemon.signal, (number,)).start()
         with pytest.raises(grpc.RpcError) as ended:
             for ack in call:

@@ -25,7 +25,7 @@ from daemon_process import (
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 
 def test_an_acknowledged_step_is_in_the_file(
@@ -196,7 +196,7 @@ def test_a_locked_store_holds_senders_back_and_loses_nothing(
                 )
                 sent += 1
 
-        call = stub.PublishRunSteps(requests(), timeout=240)
+        call = stub.PublishRunSteps(requests(), timeout=patience(240))
         seen = -1
         while sent != seen:  # until nothing moves any more
             seen = sent

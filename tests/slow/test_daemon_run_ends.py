@@ -25,7 +25,7 @@ from daemon_process import (
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -49,7 +49,7 @@ def leave(stub: TrainerServiceStub, stream: str, status: str) -> None:
 
 def pause(stub: TrainerServiceStub) -> Any:
     request = pb.ControlRunRequest(run_id="r", action=pb.CONTROL_ACTION_PAUSE)
-    return stub.ControlRun(request, timeout=30)
+    return stub.ControlRun(request, timeout=patience(30))
 
 
 def test_a_run_ends_with_its_last_worker(stub: TrainerServiceStub) -> None:

@@ -20,7 +20,7 @@ from daemon_process import (
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 PAUSE, RESUME, STOP = (
     pb.CONTROL_ACTION_PAUSE,
@@ -30,11 +30,14 @@ PAUSE, RESUME, STOP = (
 
 
 def listed(stub: TrainerServiceStub, **request: Any) -> list[str]:
-    return [run.run_id for run in stub.ListRuns(pb.ListRunsRequest(**request), timeout=30).runs]
+    return [
+        run.run_id
+        for run in stub.ListRuns(pb.ListRunsRequest(**request), timeout=patience(30)).runs
+    ]
 
 
 def control(stub: TrainerServiceStub, run: str, action: Any) -> Any:
-    return stub.ControlRun(pb.ControlRunRequest(run_id=run, action=action), timeout=30)
+    return stub.ControlRun(pb.ControlRunRequest(run_id=run, action=action), timeout=patience(30))
 
 
 class Heart(OpenCall):
@@ -90,7 +93,7 @@ def test_an_archived_run_is_hidden_and_keeps_its_data(stub: TrainerServiceStub) 
 
 def test_a_watcher_sees_every_run_and_then_each_change(stub: TrainerServiceStub) -> None:
     register(stub, "one")
-    watch = stub.WatchRuns(pb.WatchRunsRequest(), timeout=60)
+    watch = stub.WatchRuns(pb.WatchRunsRequest(), timeout=patience())
     first = next(watch)
     assert [run.run_id for run in first.runs] == ["one"]
     known = {run.run_id: run for run in first.runs}
@@ -116,7 +119,7 @@ def test_a_watcher_sees_every_run_and_then_each_change(stub: TrainerServiceStub)
     watch_until(lambda: known["two"].state == pb.RUN_STATE_COMPLETED)
     watch.cancel()
     # Who comes back with a revision learns what changed since, and no more.
-    later = stub.WatchRuns(pb.WatchRunsRequest(after_revision=revision), timeout=60)
+    later = stub.WatchRuns(pb.WatchRunsRequest(after_revision=revision), timeout=patience())
     assert list(next(later).runs) == []
     register(stub, "three")
     assert [run.run_id for run in next(later).runs] == ["three"]
@@ -207,7 +210,7 @@ def test_a_heartbeat_stays_with_its_stream(stub: TrainerServiceStub) -> None:
     heart.beat()
     assert heart.failure().code() is grpc.StatusCode.INVALID_ARGUMENT
     request = pb.HeartbeatRequest(run_id="r", stream_id="unheard-of")
-    error = failure_of(lambda: stub.Heartbeat(iter([request]), timeout=30))
+    error = failure_of(lambda: stub.Heartbeat(iter([request]), timeout=patience(30)))
     assert error.code() is grpc.StatusCode.NOT_FOUND
 
 
@@ -242,7 +245,7 @@ def test_cancelling_a_run_without_local_workers_tells_them_to_stop(
     register(stub, "r", host="another-machine", spool_directory="/tmp")
     publish(stub.PublishRunEvents, events("r", 1, "run_started"))
     heart = Heart(stub, "r")
-    run = stub.CancelRun(pb.CancelRunRequest(run_id="r"), timeout=30).run
+    run = stub.CancelRun(pb.CancelRunRequest(run_id="r"), timeout=patience(30)).run
     assert (run.state, run.reason) == (pb.RUN_STATE_CANCELLED, "cancelled")
     assert heart.command() == (1, STOP)
     heart.finish()

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import patience
 
 MakeDaemon = Callable[..., DaemonProcess]
 TOKEN = "correct-horse-battery-staple"
@@ -38,7 +39,7 @@ def certificate(short_directory: Path) -> tuple[Path, Path, Path]:
 
     def openssl(*arguments: str) -> None:
         command = ["openssl", *arguments]
-        subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=patience())
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     openssl(
@@ -62,24 +63,26 @@ def calls(channel: grpc.Channel) -> dict[str, Callable[[Any], Any]]:
     question = reflection_pb2.ServerReflectionRequest(list_services="")
     unused = channel.unary_unary("/lanekit.telemetry.v1.TrainerService/NoSuchMethod")
     return {
-        "unary": lambda m: stub.ListRuns(pb.ListRunsRequest(), metadata=m, timeout=30),
+        "unary": lambda m: stub.ListRuns(pb.ListRunsRequest(), metadata=m, timeout=patience(30)),
         "server stream": lambda m: next(
-            stub.WatchRuns(pb.WatchRunsRequest(), metadata=m, timeout=30)
+            stub.WatchRuns(pb.WatchRunsRequest(), metadata=m, timeout=patience(30))
         ),
         "both stream": lambda m: next(
-            stub.PublishRunSteps(iter([steps("r", 1, 1)]), metadata=m, timeout=30)
+            stub.PublishRunSteps(iter([steps("r", 1, 1)]), metadata=m, timeout=patience(30))
         ),
         "both stream, nothing sent": lambda m: list(
-            stub.Heartbeat(iter([]), metadata=m, timeout=30)
+            stub.Heartbeat(iter([]), metadata=m, timeout=patience(30))
         ),
-        "health": lambda m: health.Check(health_pb2.HealthCheckRequest(), metadata=m, timeout=30),
+        "health": lambda m: health.Check(
+            health_pb2.HealthCheckRequest(), metadata=m, timeout=patience(30)
+        ),
         "health watch": lambda m: next(
-            health.Watch(health_pb2.HealthCheckRequest(), metadata=m, timeout=30)
+            health.Watch(health_pb2.HealthCheckRequest(), metadata=m, timeout=patience(30))
         ),
         "reflection": lambda m: next(
-            reflection.ServerReflectionInfo(iter([question]), metadata=m, timeout=30)
+            reflection.ServerReflectionInfo(iter([question]), metadata=m, timeout=patience(30))
         ),
-        "no such method": lambda m: unused(b"", metadata=m, timeout=30),
+        "no such method": lambda m: unused(b"", metadata=m, timeout=patience(30)),
     }
 
 

@@ -24,7 +24,7 @@ from daemon_process import (
 
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 
 class Follower(threading.Thread):
@@ -36,7 +36,7 @@ class Follower(threading.Thread):
         self.cursors: list[int] = []
         self._wanted = wanted
         self._call = stub.StreamRunSteps(
-            pb.StreamRunStepsRequest(run_id="r", **request), timeout=240
+            pb.StreamRunStepsRequest(run_id="r", **request), timeout=patience(240)
         )
         self.start()
 
@@ -53,7 +53,7 @@ class Follower(threading.Thread):
                 return
 
     def result(self) -> list[tuple[str, int]]:
-        self.join(240)
+        self.join(patience(240))
         assert not self.is_alive()
         return self.seen
 
@@ -81,7 +81,7 @@ def test_history_and_live_meet_without_gap_or_repeat_while_events_pour_in(
         assert follower.result() == [("s1", seq) for seq in range(cursor + 1, total + 1)]
         assert follower.cursors[-1] == total
         assert follower.cursors == sorted(set(follower.cursors))
-    assert done.wait(60)
+    assert done.wait(patience())
 
 
 def test_history_ends_where_it_ended_when_asked_for(stub: TrainerServiceStub) -> None:
@@ -96,19 +96,19 @@ def test_history_ends_where_it_ended_when_asked_for(stub: TrainerServiceStub) ->
                 yield steps("r", seq, 1000)
                 seq += 1000
 
-        list(stub.PublishRunSteps(requests(), timeout=120))
+        list(stub.PublishRunSteps(requests(), timeout=patience(120)))
 
     thread = threading.Thread(target=pour)
     thread.start()
     try:
         before = until(lambda: run_of(stub, "r").steps)
         request = pb.StreamRunStepsRequest(run_id="r", history_only=True)
-        pages = list(stub.StreamRunSteps(request, timeout=120))
+        pages = list(stub.StreamRunSteps(request, timeout=patience(120)))
         assert sum(page.columns.rows for page in pages) == pages[-1].next_cursor >= before
         until(lambda: run_of(stub, "r").steps > pages[-1].next_cursor)
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(patience())
 
 
 def test_every_cursor_is_a_place_to_begin(stub: TrainerServiceStub) -> None:
@@ -219,8 +219,10 @@ def test_episodes_and_events_stream_too(stub: TrainerServiceStub) -> None:
                 return
 
     calls = {
-        "episodes": stub.StreamRunEpisodes(pb.StreamRunEpisodesRequest(run_id="r"), timeout=60),
-        "events": stub.StreamRunEvents(pb.StreamRunEventsRequest(run_id="r"), timeout=60),
+        "episodes": stub.StreamRunEpisodes(
+            pb.StreamRunEpisodesRequest(run_id="r"), timeout=patience()
+        ),
+        "events": stub.StreamRunEvents(pb.StreamRunEventsRequest(run_id="r"), timeout=patience()),
     }
     threads = [threading.Thread(target=follow, args=item) for item in calls.items()]
     for thread in threads:
@@ -232,7 +234,7 @@ def test_episodes_and_events_stream_too(stub: TrainerServiceStub) -> None:
         )
         publish(stub.PublishRunEpisodes, request)
     for thread in threads:
-        thread.join(60)
+        thread.join(patience())
     assert seen == {"episodes": list(range(1, 41)), "events": list(range(1, 41))}
 
 
@@ -324,5 +326,5 @@ def test_heavy_reading_of_history_leaves_room_for_publishing(stub: TrainerServic
     finally:
         stop.set()
         for thread in threads:
-            thread.join(120)
+            thread.join(patience(120))
     assert run_of(stub, "other").steps == 99

@@ -24,7 +24,7 @@ from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
-from patience import until
+from patience import patience, until
 
 LONG = 60
 """Seconds after which a test gives up; nothing takes that long."""
@@ -42,7 +42,7 @@ def open_sink(address: StoreAddress, bus: RunBus, **options: float) -> Telemetry
 
 
 def register(sink: TelemetryDBSink, stream_id: str = STREAM) -> None:
-    sink.call(lambda store: store.register_stream(RUN, stream_id, "worker")).result(LONG)
+    sink.call(lambda store: store.register_stream(RUN, stream_id, "worker")).result(patience())
 
 
 def seqs(address: StoreAddress) -> list[int]:
@@ -54,9 +54,9 @@ def test_a_future_gives_the_committed_number_after_the_commit(
     address: StoreAddress, bus: RunBus
 ) -> None:
     with open_sink(address, bus) as sink:
-        assert sink.submit(steps(1, 10)).result(LONG) == 10
+        assert sink.submit(steps(1, 10)).result(patience()) == 10
         assert seqs(address) == list(range(1, 11))
-        assert sink.submit(steps(5, 10)).result(LONG) == 14
+        assert sink.submit(steps(5, 10)).result(patience()) == 14
         status = sink.status()
         assert (status.committed, status.queued_batches, status.stalled) == (14, 0, None)
 
@@ -67,11 +67,11 @@ def test_what_keeps_a_batch_out_is_raised_by_its_future_alone(
     with open_sink(address, bus) as sink:
         good, gap = sink.submit(steps(1, 3)), sink.submit(steps(9, 1))
         unknown = sink.submit(steps(1, 1, stream_id="unknown"))
-        assert good.result(LONG) == 3
+        assert good.result(patience()) == 3
         with pytest.raises(SequenceGap):
-            gap.result(LONG)
+            gap.result(patience())
         with pytest.raises(RunNotFound):
-            unknown.result(LONG)
+            unknown.result(patience())
 
 
 def test_batches_that_come_together_are_committed_together(
@@ -79,23 +79,23 @@ def test_batches_that_come_together_are_committed_together(
 ) -> None:
     with open_sink(address, bus, max_delay=LONG, batch_size=64) as sink:
         futures = [sink.submit(steps(seq, 1)) for seq in range(1, 65)]
-        assert [future.result(LONG) for future in futures] == list(range(1, 65))
+        assert [future.result(patience()) for future in futures] == list(range(1, 65))
         assert sink.status().commits == 1
 
 
 def test_a_single_event_is_committed_after_the_delay(address: StoreAddress, bus: RunBus) -> None:
     with open_sink(address, bus, max_delay=0.02, batch_size=10_000) as sink:
-        assert sink.submit(steps(1, 1)).result(LONG) == 1
+        assert sink.submit(steps(1, 1)).result(patience()) == 1
 
 
 def test_calls_see_what_was_submitted_before_them(address: StoreAddress, bus: RunBus) -> None:
     with open_sink(address, bus, max_delay=LONG, batch_size=100_000) as sink:
         for seq in range(1, 301):
             sink.submit(steps(seq, 1))
-        assert sink.call(lambda store: store.run(RUN).steps).result(LONG) == 300
+        assert sink.call(lambda store: store.run(RUN).steps).result(patience()) == 300
         with pytest.raises(RunNotFound):
-            sink.call(lambda store: store.run("unknown")).result(LONG)
-        assert sink.call(lambda store: store.run(RUN).steps).result(LONG) == 300
+            sink.call(lambda store: store.run("unknown")).result(patience())
+        assert sink.call(lambda store: store.run(RUN).steps).result(patience()) == 300
 
 
 def test_closing_commits_what_is_queued_and_refuses_what_comes_after(
@@ -134,10 +134,10 @@ def block(sink: TelemetryDBSink) -> threading.Event:
 
     def wait(_: TelemetrySQLiteStore) -> None:
         begun.set()
-        assert go.wait(LONG)
+        assert go.wait(patience())
 
     sink.call(wait)
-    assert begun.wait(LONG)
+    assert begun.wait(patience())
     return go
 
 
@@ -156,10 +156,10 @@ def test_a_full_queue_refuses_and_tells_when_there_is_room(
             sink.submit(steps(5, 1), timeout=0.01)
         assert not told.is_set()
         go.set()
-        assert told.wait(LONG)
+        assert told.wait(patience())
         stop_telling()
         stop_telling()
-        assert sink.submit(steps(5, 2)).result(LONG) == 6
+        assert sink.submit(steps(5, 2)).result(patience()) == 6
 
 
 def test_a_full_queue_is_bounded_by_bytes_and_one_large_batch_still_fits(
@@ -173,7 +173,7 @@ def test_a_full_queue_is_bounded_by_bytes_and_one_large_batch_still_fits(
         assert sink.status().queued_bytes <= 3 * small.nbytes + 1
         go.set()
         until(lambda: sink.status().queued_batches == 0)
-        assert sink.submit(steps(4, 500)).result(LONG) == 503
+        assert sink.submit(steps(4, 500)).result(patience()) == 503
 
 
 def test_senders_wait_for_room_and_nothing_is_lost(address: StoreAddress, bus: RunBus) -> None:
@@ -183,13 +183,13 @@ def test_senders_wait_for_room_and_nothing_is_lost(address: StoreAddress, bus: R
 
         def send(stream: str) -> None:
             futures = [sink.submit(steps(seq, 3, stream_id=stream)) for seq in range(1, 120, 3)]
-            assert futures[-1].result(LONG) == 120
+            assert futures[-1].result(patience()) == 120
 
         threads = [threading.Thread(target=send, args=(stream,)) for stream in ("a", "b", "c")]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(LONG)
+            thread.join(patience())
         assert sink.status().committed == 360
     assert sorted(seqs(address)) == sorted(list(range(1, 121)) * 3)
 
@@ -260,13 +260,13 @@ def test_a_full_disk_stalls_the_sink_and_nothing_is_lost_once_it_is_freed(
             assert sink.status().queued_batches > 0
             with pytest.raises(StoreError, match=r"disk full|input/output"):
                 sink.call(lambda store: store.create_run("x", config_json=b" " * 2**20)).result(
-                    LONG
+                    patience()
                 )
             free()
             for future in waiting:
-                future.result(LONG)
+                future.result(patience())
         assert sink.status().stalled is None
-        assert sink.submit(fat_steps(1, 50)).result(LONG) == first - 1
+        assert sink.submit(fat_steps(1, 50)).result(patience()) == first - 1
         said = [r for r in caplog.records if "nothing can be stored" in r.message]
         assert len(said) == 1
         assert "storing again" in caplog.text
@@ -279,7 +279,7 @@ def test_a_locked_file_stalls_the_sink_until_it_is_released(path: Path, bus: Run
         "print('held', flush=True); sys.stdin.read()"
     )
     with open_sink(path, bus) as sink:
-        assert sink.submit(steps(1, 5)).result(LONG) == 5
+        assert sink.submit(steps(1, 5)).result(patience()) == 5
         with subprocess.Popen(
             [sys.executable, "-c", holder, str(path)],
             stdin=subprocess.PIPE,
@@ -293,10 +293,10 @@ def test_a_locked_file_stalls_the_sink_until_it_is_released(path: Path, bus: Run
             until(lambda: (sink.status().stalled or "").startswith("locked"))
             assert not future.done()
             with pytest.raises(StoreBusy, match="another process"):
-                sink.call(lambda store: store.create_run("x")).result(LONG)
+                sink.call(lambda store: store.create_run("x")).result(patience())
             assert sink.submit(steps(11, 5)) is not None
             process.stdin.close()
-        assert future.result(LONG) == 10
+        assert future.result(patience()) == 10
         until(lambda: sink.status().committed == 15)
         assert sink.status().stalled is None
     assert seqs(path) == list(range(1, 16))
@@ -331,8 +331,8 @@ def test_an_agent_too_many_is_refused_and_the_others_go_on(
         few = sink.submit(steps(1, 9, agents=("1", "2")))
         go.set()
         with pytest.raises(InvalidEvent, match="name agents, not single events"):
-            many.result(LONG)
-        assert few.result(LONG) == 9
+            many.result(patience())
+        assert few.result(patience()) == 9
         assert sink.status().stalled is None
 
 
@@ -346,10 +346,10 @@ def test_a_batch_that_breaks_the_writer_does_not_take_its_neighbours_with_it(
         go = block(sink)
         futures = [sink.submit(steps(1, 5)), sink.submit(broken), sink.submit(steps(6, 5))]
         go.set()
-        assert futures[0].result(LONG) == 5
+        assert futures[0].result(patience()) == 5
         with pytest.raises(Exception, match="could not be stored"):
-            futures[1].result(LONG)
-        assert futures[2].result(LONG) == 10
+            futures[1].result(patience())
+        assert futures[2].result(patience()) == 10
 
 
 # --- the bus -------------------------------------------------------------------------------------
@@ -360,12 +360,12 @@ def test_the_bus_carries_what_is_committed_with_its_position(
 ) -> None:
     appended = [Topic.STEP_APPENDED, Topic.EPISODE_FINALIZED, Topic.EVENT_APPENDED]
     with bus.subscribe(appended) as everything, open_sink(address, bus) as sink:
-        sink.submit(steps(1, 5)).result(LONG)
-        sink.submit(steps(4, 5)).result(LONG)
-        sink.submit(steps(1, 5)).result(LONG)
-        sink.submit(episodes(1, 2)).result(LONG)
-        sink.submit(events(1, ("heartbeat", b"{}"))).result(LONG)
-        sink.call(lambda store: None).result(LONG)
+        sink.submit(steps(1, 5)).result(patience())
+        sink.submit(steps(4, 5)).result(patience())
+        sink.submit(steps(1, 5)).result(patience())
+        sink.submit(episodes(1, 2)).result(patience())
+        sink.submit(events(1, ("heartbeat", b"{}"))).result(patience())
+        sink.call(lambda store: None).result(patience())
         told = [(e.topic, e.position, e.rows) for e in everything.drain()]
         assert told == [
             (Topic.STEP_APPENDED, 0, 5),
@@ -380,10 +380,10 @@ def test_the_bus_tells_of_runs_that_start_change_and_end(
 ) -> None:
     wanted = [Topic.RUN_STARTED, Topic.RUN_COMPLETED, Topic.RUN_CHANGED]
     with bus.subscribe(wanted) as news, open_sink(address, bus) as sink:
-        sink.submit(events(1, ("run_started", b""))).result(LONG)
-        sink.submit(events(2, ("run_failed", b'{"error": "e"}'))).result(LONG)
-        sink.call(lambda store: store.archive_run(RUN)).result(LONG)
-        sink.call(lambda store: None).result(LONG)
+        sink.submit(events(1, ("run_started", b""))).result(patience())
+        sink.submit(events(2, ("run_failed", b'{"error": "e"}'))).result(patience())
+        sink.call(lambda store: store.archive_run(RUN)).result(patience())
+        sink.call(lambda store: None).result(patience())
         told = news.drain()
     assert [e.topic for e in told] == [
         Topic.RUN_CHANGED,

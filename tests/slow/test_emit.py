@@ -18,6 +18,7 @@ import pytest
 from lanekit.slow import emit
 from lanekit.slow.emit import Emitter
 from lanekit.slow.sending.lines import LineParser
+from patience import patience
 
 
 def emitted(*calls: Any) -> list[dict[str, Any]]:
@@ -155,7 +156,9 @@ def test_numbers_that_are_none_become_null_where_any_value_may_stand() -> None:
 def worker(body: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
     script = "import os, sys, threading\nfrom lanekit.slow import emit\n" + textwrap.dedent(body)
     command = [sys.executable, "-W", "error", "-c", script]
-    return subprocess.run(command, capture_output=True, timeout=120, check=False, **kwargs)
+    return subprocess.run(
+        command, capture_output=True, timeout=patience(120), check=False, **kwargs
+    )
 
 
 def test_threads_and_forked_children_never_mix_their_lines() -> None:

@@ -12,6 +12,7 @@ from lanekit.slow import endpoint
 from lanekit.slow.endpoint import open_channel, parse_target, read_token, token_metadata
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from patience import patience
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,11 @@ def test_a_token_is_one_printable_line_that_nobody_else_can_read(tmp_path: Path)
 def test_a_channel_reaches_the_daemon(short_directory: Path) -> None:
     with RecordingDaemon(short_directory) as daemon, open_channel(daemon.target) as channel:
         request = pb.RegisterWorkerRequest(run_id="r", stream_id="s")
-        assert TrainerServiceStub(channel).RegisterWorker(request, timeout=20).max_message_bytes
+        assert (
+            TrainerServiceStub(channel)
+            .RegisterWorker(request, timeout=patience(20))
+            .max_message_bytes
+        )
 
 
 def test_plain_tcp_is_for_loopback_only(tmp_path: Path) -> None:

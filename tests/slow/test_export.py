@@ -23,6 +23,7 @@ from lanekit.errors import MissingExtra, RunNotFound, TelemetryError
 from lanekit.slow.export.run_export import FORMATS, export_run
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.run_store import RunStore
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -126,7 +127,7 @@ def test_a_file_that_may_not_grow_is_a_clear_error(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, "export", RUN, "--to", "jsonl", "--store", str(path)]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=patience(), check=False
     )
     assert done.returncode == 1
     assert "can not write cartpole-7-jsonl: [Errno 27] File too large" in done.stderr

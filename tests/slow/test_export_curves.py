@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from recorded_runs import BEGIN, RUN, SECOND, Recording, beside_the_store, open_
 from lanekit.slow.export.run_export import export_run
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.run_store import RunStore
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -118,10 +118,7 @@ def wandb_processes(scratch: Path) -> list[str]:
 
 
 def wait_until_gone(scratch: Path) -> None:
-    deadline = time.monotonic() + 60
-    while wandb_processes(scratch) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert wandb_processes(scratch) == []
+    until(lambda: wandb_processes(scratch) == [], "the end of all processes of wandb", pause=0.05)
 
 
 def test_wandb_writes_an_offline_run_and_leaves_no_process(
@@ -181,11 +178,8 @@ def test_an_export_to_wandb_that_is_interrupted_leaves_no_process(tmp_path: Path
         env={**os.environ, "TMPDIR": str(scratch)},
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while "wandb-core" not in wandb_processes(scratch):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: "wandb-core" in wandb_processes(scratch), "wandb-core", pause=0.02)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
-    assert process.wait(60) == 130
+    assert process.wait(patience()) == 130
     wait_until_gone(scratch)
     assert beside_the_store(tmp_path) == ["scratch"]

@@ -20,6 +20,7 @@ from lanekit.slow.export.run_export import export_run
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending.lines import LineParser
 from lanekit.slow.store.run_store import RunStore
+from patience import patience
 
 pytestmark = pytest.mark.once
 
@@ -118,7 +119,9 @@ def test_an_export_of_a_long_run_needs_no_more_memory_than_one_of_a_short_run(
     def peak(run_id: str, name: str) -> int:
         out = tmp_path / f"{run_id}-{name}"
         command = [sys.executable, "-c", code, str(path), run_id, name, str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=patience(200), check=True
+        )
         return int(done.stdout) * 1024
 
     # The long run's text alone is 85 MB; as Python objects it would be far more.
@@ -186,7 +189,7 @@ def test_one_odd_value_spoils_no_export(name: str, tmp_path: Path) -> None:
         run = Recording(opened, RUN)
         columns = pb.StepColumns(
             rows=4,
-            action_json=[b"1e400", b"1", nested, b"2"],
+            action_json=[b"1e400", b"1", b'"deep"', b"2"],
             info_json=[b"", b"0", b"", b""],
             extra_row=[1, 3],
             extra_json=[b'{"mine": 1}', b'{"mine": 2}'],
@@ -199,6 +202,9 @@ def test_one_odd_value_spoils_no_export(name: str, tmp_path: Path) -> None:
     # Nothing that takes events lets these in, but a file may hold them.
     with contextlib.closing(apsw.Connection(str(path))) as connection:
         connection.execute("UPDATE steps SET info = '{not json', extra = '7' WHERE info = '0'")
+        connection.execute(
+            "UPDATE steps SET action = ? WHERE action = '\"deep\"'", (nested.decode(),)
+        )
     with RunStore.open(path) as reader:
         export_run(reader, RUN, name, tmp_path / "out")
     if name == "jsonl":

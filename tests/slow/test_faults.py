@@ -19,7 +19,7 @@ from small_disk import fill, small_disk_at
 from tallied_runs import begin, finish, written
 
 from lanekit.slow.daemon_client import DaemonClient
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -65,7 +65,7 @@ def test_a_socket_cut_within_batches_loses_nothing_and_repeats_nothing(home: Hou
             relay.budget = chance.randrange(1, 100_000)
             until(lambda cut=cut: relay.cuts >= cut or proxy.poll() is not None, "a cut")
         relay.budget = None
-        assert proxy.wait(timeout=120) == 0
+        assert proxy.wait(timeout=patience(120)) == 0
         assert relay.cuts >= 4
     spool = home.directory / "by-hand" / "cut"
     assert settled(spool)
@@ -81,7 +81,7 @@ def test_a_store_locked_by_another_process_makes_everybody_wait_and_lose_nothing
     with DaemonClient(home.target) as client:
         client.submit_run(run_id="locked", command=command)
         until(lambda: written(tally) > 0, "the worker's first bytes")
-        locker = sqlite3.connect(home.store, timeout=60, isolation_level=None)
+        locker = sqlite3.connect(home.store, timeout=patience(), isolation_level=None)
         locker.execute("BEGIN IMMEDIATE")
         until(lambda: written(tally) > 1_000_000, "the worker to have written all")
         time.sleep(2)

@@ -35,6 +35,7 @@ from lanekit.slow.sending.telemetry_client import TelemetryClient
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.records import EpisodeRecord, EventRecord, StepRecord
 from lanekit.slow.store.run_store import RunStore
+from patience import patience
 
 
 class Corridor:
@@ -397,7 +398,9 @@ def test_a_killed_recorder_loses_nothing_it_had_taken(tmp_path: Path) -> None:
         "for i in range(100): ring.record(EventRecord('r', f'event-{i}'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], timeout=patience(), check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert names_in(tmp_path) == [f"event-{i}" for i in range(100)]
 
@@ -422,7 +425,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_ring_goes_on(tmp_path: Path) -> 
         [sys.executable, "-c", code, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=True,
     )
     recorded, failed = map(int, done.stdout.split())

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recording_daemon import step_line
 
-from lanekit.slow.limits import MAX_LINE_BYTES
+from lanekit.slow.limits import MAX_JSON_DEPTH, MAX_LINE_BYTES
 from lanekit.slow.sending import lines as lines_module
 from lanekit.slow.sending.lines import LineParser, Parsed
 
@@ -434,28 +434,41 @@ def test_a_rejected_line_says_why_and_where(line: bytes, reason: str) -> None:
     assert parsed.prints == [b"print\n"]
 
 
-def test_nesting_near_the_limit_is_judged_alike_on_both_ways(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # The daemon decodes deeper down its stack than we do: what we accept must leave it room.
-    def verdicts() -> list[bool]:
-        parser = LineParser("r")
-        return [
-            bool(
-                parser.parse(
-                    b'{"event_type":"episode","episode_index":1,"info":'
-                    + b"[" * depth
-                    + b"]" * depth
-                    + b"}\n"
-                ).episodes
-            )
-            for depth in range(600, 1100, 7)
-        ]
+LEVELS = [
+    (b"[", b"]"),
+    (b'{"a":', b"}"),
+    (b' [ "]}" , ', b" ]"),
+    (b'{ "\\"[{" : ', b" } "),
+    (b"[[],", b"]"),
+]
+"""Ways to write one more level; brackets in strings and beside the way down do not count."""
+NESTED = [
+    (1, b'{"event_type":"step","episode_index":0,"step_index":0,"observation":%s}'),
+    (1, b'{"event_type":"step","episode_index":0,"step_index":0,"own":%s}'),
+    (1, b'{"event_type":"episode","episode_index":1,"info":%s}'),
+    (2, b'{"event":"x","payload":{"a":%s}}'),
+    (1, b'{"event":"x","own":%s}'),
+]
+"""Lines, and how many levels they have around a value."""
 
-    short = verdicts()
-    monkeypatch.setattr(lines_module, "_count_lines", lambda chunk: 0)
-    assert verdicts() == short
-    assert short == sorted(short, reverse=True)
+
+@pytest.mark.parametrize(("around", "line"), NESTED)
+@pytest.mark.parametrize(("opening", "closing"), LEVELS)
+def test_nesting_has_a_limit_of_its_own(
+    around: int, line: bytes, opening: bytes, closing: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(depth: int) -> Parsed:
+        levels = depth - around - 1
+        value = opening * levels + b'["innermost"]' + closing * levels
+        return LineParser("r").parse(line % value + b"\n")
+
+    for _ in range(2):
+        parsed = parse(MAX_JSON_DEPTH)
+        assert len([*parsed.steps, *parsed.episodes, *parsed.events]) == 1
+        for depth in (MAX_JSON_DEPTH + 1, MAX_JSON_DEPTH + 9, 5_000, 50_000):
+            (reject,) = parse(depth).rejected
+            assert "nested too deeply" in reject.reason
+        monkeypatch.setattr(lines_module, "_count_lines", lambda chunk: 0)  # now the long way
 
 
 @pytest.mark.parametrize("size", [1, 2, 50 * 2**20])

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from postgres_server import PostgresServer, program
 
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -63,7 +63,7 @@ def test_a_database_takes_the_place_of_the_file_as_written(
     written = blocks["console"].replace("postgresql://lanekit@db.example/lanekit", shlex.quote(url))
     install, create, daemon, runs = re.findall(r"^\$ (.*?)(?:\s+#.*)?$", written, re.MULTILINE)
     assert install.startswith("pip install")
-    subprocess.run(create, shell=True, env=environment, timeout=100, check=True)
+    subprocess.run(create, shell=True, env=environment, timeout=patience(100), check=True)
     with subprocess.Popen(
         f"exec {daemon} --socket {short_directory}/d.sock",
         shell=True,
@@ -73,9 +73,14 @@ def test_a_database_takes_the_place_of_the_file_as_written(
         until((short_directory / "d.sock").exists)
         proxy = [sys.executable, "-m", "lanekit", "proxy", "--run", "paged", "--"]
         work = [*proxy, sys.executable, "-c", WORKER]
-        subprocess.run(work, env=environment, timeout=100, check=True)
+        subprocess.run(work, env=environment, timeout=patience(100), check=True)
         listed = subprocess.run(
-            runs, shell=True, env=environment, timeout=100, check=True, capture_output=True
+            runs,
+            shell=True,
+            env=environment,
+            timeout=patience(100),
+            check=True,
+            capture_output=True,
         )
         assert b"paged" in listed.stdout
         assert b"completed" in listed.stdout

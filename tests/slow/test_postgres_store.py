@@ -23,7 +23,7 @@ from lanekit.slow.store.postgres.migrations import MIGRATIONS
 from lanekit.slow.store.postgres.postgres_store import TelemetryPostgresStore
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.telemetry_store import Committed
-from patience import until
+from patience import patience, until
 
 IN_USER = f"postgresql://someone:{ESCAPED_PASSWORD}@127.0.0.1:1/lanekit"
 IN_QUERY = f"postgres://someone@127.0.0.1:1/lanekit?password={ESCAPED_PASSWORD}"
@@ -170,12 +170,12 @@ def test_two_daemons_serve_one_database_and_commands_reach_workers_of_both(
 
         def alive() -> Iterator[pb.HeartbeatRequest]:
             yield from beats
-            held.wait(60)
+            held.wait(patience())
 
-        answers = second.Heartbeat(alive(), timeout=60)
+        answers = second.Heartbeat(alive(), timeout=patience())
         assert not next(answers).HasField("command")
         asked = pb.ControlRunRequest(run_id="shared", action=pb.CONTROL_ACTION_PAUSE)
-        first.ControlRun(asked, timeout=30)
+        first.ControlRun(asked, timeout=patience(30))
         told = next(answer for answer in answers if answer.HasField("command"))
         assert told.command.action == pb.CONTROL_ACTION_PAUSE
         held.set()
@@ -316,7 +316,7 @@ def test_no_command_ever_prints_a_password(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=patience(120),
     )
     said = done.stdout + done.stderr
     assert done.returncode == 1, said

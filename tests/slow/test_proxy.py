@@ -15,6 +15,8 @@ from proxy_process import RUN, MakeProxy, ProxyProcess, resident_bytes, script
 from recording_daemon import RecordingDaemon, actions, step_line
 from steady_worker import STEADY, check_steady
 
+from patience import patience
+
 
 def test_everything_a_worker_says_arrives_in_order(
     short_directory: Path, recorder: RecordingDaemon, make_proxy: MakeProxy
@@ -127,7 +129,11 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
         "sys.exit(main(['proxy', '--run', 'r', '--', 'true']))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
+        check=False,
     )
     assert done.returncode == 1
     assert "pip install 'lanekit[slow]'" in done.stderr

@@ -21,7 +21,7 @@ from lanekit.segments import segment_names
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.remote_lane import RemoteLane, decode, is_published
 from lanekit.slow.watched_frames import Picture, Recipe
-from patience import until
+from patience import patience, until
 
 PNG = Recipe("png")
 
@@ -110,7 +110,9 @@ def test_raw_and_broken_pictures() -> None:
 
 def view(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lanekit", "view", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(120), check=False
+    )
 
 
 def test_the_terminal_shows_a_run_of_another_machine(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from lanekit import FastLaneConfig, FastLaneWriter
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -47,7 +47,7 @@ def environment(short_directory: Path) -> dict[str, str]:
 def lab(page: str, short_directory: Path, environment: dict[str, str]) -> Iterator[Path]:
     """The machine that trains: certificates and a daemon, made by the page's commands."""
     certs, daemon = re.findall(r"^\$ (lanekit (?:certs|daemon) .*)$", page, re.MULTILINE)
-    subprocess.run(certs, shell=True, env=environment, timeout=100, check=True)
+    subprocess.run(certs, shell=True, env=environment, timeout=patience(100), check=True)
     with subprocess.Popen(
         f"exec {daemon}", shell=True, env=environment, stdout=subprocess.DEVNULL
     ) as running:
@@ -72,7 +72,7 @@ def test_a_frame_is_seen_from_elsewhere_as_written(
             ["bash", "-e", "-c", f"{export}\n{line}"],
             env=environment,
             cwd=tmp_path,
-            timeout=100,
+            timeout=patience(100),
             check=True,
         )
         assert (tmp_path / "now.png").read_bytes().startswith(b"\x89PNG")

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,16 +30,15 @@ from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, segment_name
 from lanekit.errors import RunNotFound, TelemetryError
 from lanekit.segments import segment_path
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.replay import player as player_module
 from lanekit.slow.replay.pacing import LONGEST_GAP, USUAL_GAP, timeline
 from lanekit.slow.replay.player import Replay, ReplayState
 from lanekit.slow.store.run_store import RunStore
-from patience import until
+from patience import patience, until
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pseudo_terminal import Terminal
-
-WATCHDOG = 60.0
 
 
 def store_at(path: Path, steps: list[pb.Step], run_id: str = "filmed") -> RunStore:
@@ -76,11 +76,11 @@ class Player:
 
     def __exit__(self, *_: object) -> None:
         self.replay.stop()
-        self._thread.join(WATCHDOG)
+        self._thread.join(patience())
         assert not self._thread.is_alive()
 
     def finish(self) -> None:
-        self._thread.join(WATCHDOG)
+        self._thread.join(patience())
         assert not self._thread.is_alive()
 
     def wait_for_step(self, step: int) -> None:
@@ -95,7 +95,7 @@ class Player:
 VIEWER = """
 import json, sys, time
 from lanekit import FastLaneReader
-reader = FastLaneReader.attach(sys.argv[1], timeout=60)
+reader = FastLaneReader.attach(sys.argv[1], timeout=None)
 seen = []
 while len(seen) < int(sys.argv[2]):
     frame = reader.next_frame()
@@ -120,7 +120,7 @@ def test_a_viewer_in_another_process_sees_every_frame_in_order_with_its_numbers(
             [sys.executable, "-c", VIEWER, run_id, "20"],
             stdout=subprocess.PIPE,
             text=True,
-            timeout=WATCHDOG,
+            timeout=patience(),
             check=True,
         )
     assert player.error is None
@@ -209,13 +209,24 @@ def test_a_name_that_is_taken_is_a_clear_error(store: RunStore, run_id: str) -> 
 # --- time ---------------------------------------------------------------------------------------
 
 
-def test_frames_come_at_their_recorded_distances(store: RunStore, run_id: str) -> None:
+def test_frames_come_at_their_recorded_distances(
+    store: RunStore, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moments: list[float] = []
+    now = [100.0]
     replay = Replay(store, "filmed", publish_as=run_id, speed=2.0)
-    replay.play(lambda status: moments.append(time.monotonic()))
-    # 20 frames, 40 ms apart, at twice the speed. None comes early; how late depends on the machine.
-    for index, moment in enumerate(moments):
-        assert moment - moments[0] >= index * 0.02 - 0.005
+
+    def pass_time(seconds: float) -> bool:
+        now[0] += seconds
+        return False
+
+    monkeypatch.setattr(player_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(replay._changed, "wait", pass_time)
+    replay.play(lambda status: moments.append(now[0]))
+    # 20 frames, 40 ms apart, at twice the speed.
+    assert [moment - moments[0] for moment in moments] == pytest.approx(
+        [index * 0.02 for index in range(20)]
+    )
     assert replay.timeline.duration == pytest.approx(19 * 0.04)
 
 
@@ -383,7 +394,7 @@ def test_the_command_publishes_and_ends(store: RunStore, run_id: str) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=WATCHDOG,
+        timeout=patience(),
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -401,9 +412,9 @@ def test_an_interrupted_command_leaves_no_lane(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
-    FastLaneReader.attach(run_id, timeout=WATCHDOG).close()
+    FastLaneReader.attach(run_id, timeout=patience()).close()
     process.send_signal(number)
-    assert process.wait(WATCHDOG) == 130
+    assert process.wait(patience()) == 130
     assert not segment_path(segment_name("frame", run_id)).exists()
 
 
@@ -446,7 +457,7 @@ def test_odd_clocks_are_mentioned(tmp_path: Path, run_id: str) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=WATCHDOG,
+            timeout=patience(),
             check=True,
         )
     assert "note: the worker's clock went backwards once" in done.stdout

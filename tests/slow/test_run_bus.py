@@ -10,6 +10,7 @@ from made_batches import RUN, steps
 
 from lanekit.slow.limits import RUNBUS_UI_PATH_QUEUE_SIZE
 from lanekit.slow.run_bus import BusEvent, Overflow, RunBus, Topic
+from patience import patience
 
 
 def event(number: int = 0, topic: Topic = Topic.STEP_APPENDED, run_id: str = RUN) -> BusEvent:
@@ -61,7 +62,7 @@ def test_a_waiting_reader_is_woken_by_an_event_and_by_close() -> None:
     reader.start()
     publish(bus, 5)
     subscription.close()
-    reader.join(30)
+    reader.join(patience(30))
     assert not reader.is_alive()
     assert got == [0, 1, 2, 3, 4]
     publish(bus, 1)
@@ -159,11 +160,11 @@ def test_one_that_must_miss_nothing_makes_the_publisher_wait() -> None:
         publisher.start()
         got = []
         while len(got) < 50:
-            taken = careful.get(timeout=30)
+            taken = careful.get(timeout=patience(30))
             assert taken is not None
             assert len(careful) <= 3
             got.append(taken.position)
-        publisher.join(30)
+        publisher.join(patience(30))
         assert got == list(range(50))
         assert careful.dropped == 0
 
@@ -174,7 +175,7 @@ def test_closing_lets_a_waiting_publisher_go() -> None:
     publisher = threading.Thread(target=publish, args=(bus, 5))
     publisher.start()
     careful.close()
-    publisher.join(30)
+    publisher.join(patience(30))
     assert not publisher.is_alive()
 
 
@@ -223,7 +224,7 @@ def test_several_publishers_and_readers_lose_nothing() -> None:
 
     def read(index: int) -> None:
         while len(got[index]) < 400:
-            taken = subscriptions[index].get(timeout=30)
+            taken = subscriptions[index].get(timeout=patience(30))
             assert taken is not None
             got[index].append(taken.position)
 
@@ -232,7 +233,7 @@ def test_several_publishers_and_readers_lose_nothing() -> None:
     for thread in readers + writers:
         thread.start()
     for thread in readers + writers:
-        thread.join(60)
+        thread.join(patience())
     assert [sorted(numbers) for numbers in got] == [list(range(400))] * 3
 
 

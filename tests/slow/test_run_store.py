@@ -28,6 +28,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.records import RunState
 from lanekit.slow.store.run_store import RunStore
 from lanekit.slow.store.sqlite_store import TelemetrySQLiteStore
+from patience import patience
 
 NEWER = b"\xf8\x3f\x2a\xca\x3f\x03new"  # fields 1023 and 1017 of a version to come
 
@@ -337,7 +338,9 @@ def test_a_finished_store_in_a_directory_that_may_not_be_written_is_read() -> No
         path.chmod(0o444)
         path.parent.chmod(0o555)
         command = [sys.executable, "-c", READ_AS_NOBODY, str(path), RUN]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=patience()
+        )
         path.parent.chmod(0o755)
         assert (answer.stdout, answer.stderr) == ("3\n", "")
 

@@ -71,6 +71,7 @@ def test_batches_are_full_under_load_and_small_ones_do_not_wait_long(
 def test_every_field_arrives_as_it_was_written(
     make_rig: Callable[..., Rig], recorder: RecordingDaemon
 ) -> None:
+    begun = time.time_ns()
     rig = make_rig()
     rig.write(
         b'{"event_type":"step","episode_index":-1,"step_index":9223372036854775807,'
@@ -106,7 +107,7 @@ def test_every_field_arrives_as_it_was_written(
     assert not second.HasField("reward")
     assert not second.HasField("seed")
     assert (second.agent_id, second.worker_id) == ("", "")
-    assert abs(second.wall_time_ns - time.time_ns()) < 60 * 10**9  # stamped where it was read
+    assert begun <= second.wall_time_ns <= time.time_ns()  # stamped where it was read
     (episode,) = recorder.rows("episodes")
     assert episode == pb.Episode(
         agent_id="b",

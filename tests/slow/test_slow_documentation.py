@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.once
 
@@ -40,7 +40,7 @@ class Shell:
                 stderr=file,
                 cwd=self.directory,
                 env=self._environment,
-                timeout=60,
+                timeout=patience(),
                 check=False,
             )
         said = output.read_text()

@@ -19,6 +19,7 @@ from small_disk import small_disk_at
 from lanekit.errors import InvalidEvent, SpoolInUse, TelemetryError
 from lanekit.slow.sending import journal as journal_module
 from lanekit.slow.sending.spool import Checkpoint, Spool
+from patience import patience
 
 
 def segments(directory: Path) -> list[str]:
@@ -133,7 +134,7 @@ os._exit(0)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
-    process.wait(60)
+    process.wait(patience())
     Spool.open(tmp_path / "s").close()
     process.stdout.close()
 

@@ -33,7 +33,7 @@ from lanekit import FastLaneReader, SegmentError, segment_name
 from lanekit.segments import segment_path
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 
 def test_a_submitted_worker_runs_and_its_events_are_stored(
@@ -151,7 +151,7 @@ def test_how_a_worker_ended_is_recorded(
 
 def test_a_program_that_does_not_exist_fails_the_run(stub: TrainerServiceStub) -> None:
     request = pb.SubmitRunRequest(run_id="none", command=["/no/such/program"])
-    stub.SubmitRun(request, timeout=60)
+    stub.SubmitRun(request, timeout=patience())
     run = wait_for(stub, "none", pb.RUN_STATE_FAILED)
     assert run.exit_status == 127
     assert "/no/such/program" in run.reason
@@ -162,7 +162,7 @@ def test_cancelling_ends_a_worker_that_listens(
 ) -> None:
     submit_steps(stub, tmp_path / "stop")
     worker = worker_of(spool_of(daemon, "r"))
-    run = stub.CancelRun(pb.CancelRunRequest(run_id="r"), timeout=60).run
+    run = stub.CancelRun(pb.CancelRunRequest(run_id="r"), timeout=patience()).run
     assert run.state == pb.RUN_STATE_CANCELLED
     assert not alive(worker)
     run = until(lambda: (r := run_of(stub, "r")).HasField("exit_status") and r)
@@ -178,7 +178,7 @@ def test_cancelling_ends_a_worker_that_does_not_listen(
     wait_for(stub, "deaf", pb.RUN_STATE_RUNNING)
     worker = worker_of(spool_of(daemon, "deaf"))
     request = pb.CancelRunRequest(run_id="deaf", grace_seconds=0.3)
-    assert stub.CancelRun(request, timeout=60).run.state == pb.RUN_STATE_CANCELLED
+    assert stub.CancelRun(request, timeout=patience()).run.state == pb.RUN_STATE_CANCELLED
     assert not alive(worker)
     run = until(lambda: (r := run_of(stub, "deaf")).HasField("exit_status") and r)
     assert run.exit_status == -signal.SIGKILL
@@ -189,7 +189,7 @@ def test_cancelling_at_once_leaves_no_worker_behind(
 ) -> None:
     submit(stub, DEAF, run_id="quick")
     request = pb.CancelRunRequest(run_id="quick", grace_seconds=0)
-    assert stub.CancelRun(request, timeout=60).run.state == pb.RUN_STATE_CANCELLED
+    assert stub.CancelRun(request, timeout=patience()).run.state == pb.RUN_STATE_CANCELLED
     spool = spool_of(daemon, "quick")
     assert not (spool / "worker.json").exists() or not alive(worker_of(spool))
 
@@ -211,7 +211,7 @@ def test_proxies_bring_the_token_that_the_daemon_wants(make_daemon: MakeDaemon) 
     with daemon.connect() as stub:
         command = [sys.executable, "-c", PRELUDE + A_SHORT_LIFE]
         request = pb.SubmitRunRequest(run_id="r", command=command)
-        stub.SubmitRun(request, metadata=metadata, timeout=60)
+        stub.SubmitRun(request, metadata=metadata, timeout=patience())
 
         def steps_stored() -> int:
             runs = stub.ListRuns(pb.ListRunsRequest(run_id="r"), metadata=metadata).runs
@@ -225,7 +225,7 @@ def lanekit(daemon: DaemonProcess, command: str, *arguments: str) -> tuple[int, 
         [sys.executable, "-m", "lanekit", command, "--daemon", daemon.target, *arguments],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=patience(90),
         check=False,
     )
     assert "Traceback" not in result.stderr

@@ -31,6 +31,7 @@ from lanekit.slow.daemon.methods import (
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.endpoint import token_metadata
 from lanekit.slow.proto import telemetry_pb2 as pb
+from patience import patience
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -49,8 +50,9 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._stub, name)
 
-        def call(request: Any, timeout: float = 60.0) -> Any:
-            return method(request, timeout=timeout, metadata=self._metadata)
+        def call(request: Any, timeout: float | None = None) -> Any:
+            limit = patience() if timeout is None else timeout
+            return method(request, timeout=limit, metadata=self._metadata)
 
         return call
 

@@ -20,6 +20,7 @@ from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.frame_stream import WINDOW, FrameStream
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.watched_frames import FrameUpdate, Recipe, WatchedFrame
+from patience import patience
 
 RAW = Recipe("raw")
 
@@ -109,7 +110,7 @@ def test_no_more_frames_are_under_way_than_there_is_room_for(
             seen = [next_frame(other).seq for _ in range(30)]
             assert arrived.empty()
             ask(1)
-            newest = arrived.get(timeout=60)
+            newest = arrived.get(timeout=patience())
         assert newest.frame.seq >= seen[-1]
         assert newest.frame.skipped > 20
         assert newest.status == pb.LANE_STATUS_CONNECTED

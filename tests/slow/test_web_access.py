@@ -23,6 +23,7 @@ from web_client import WebClient
 from lanekit.slow.daemon.access import OWNER, Caller, Tokens
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.web.access import SESSION_SECONDS, Access
+from patience import patience
 
 MakeDaemon = Callable[..., DaemonProcess]
 TOKEN = "correct-horse-battery-staple"
@@ -95,7 +96,7 @@ def test_a_page_whose_port_is_taken_is_told_where_to_go(daemon: DaemonProcess) -
             env={**os.environ, "LANEKIT_DAEMON": f"unix:{daemon.socket}"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=patience(120),
             check=False,
         )
     assert (done.returncode, done.stdout) == (1, "")
@@ -176,7 +177,7 @@ def test_a_named_token_is_for_the_runs_of_that_name(
             stub.RegisterWorker(
                 pb.RegisterWorkerRequest(run_id=run, stream_id="s1"),
                 metadata=(("authorization", f"Bearer {TOKEN}"),),
-                timeout=30,
+                timeout=patience(30),
             )
     alice = WebClient(address, ALICES)
     assert alice.ask("/api/session").json["name"] == "alice"
@@ -224,7 +225,7 @@ def test_the_page_goes_over_tls_where_there_is_a_certificate(
         cwd=short_directory,
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=patience(),
     )
     cert = short_directory / "cert.pem"
     key = short_directory / "key.pem"
@@ -233,7 +234,7 @@ def test_the_page_goes_over_tls_where_there_is_a_certificate(
     address = address_of(daemon)
     assert address.startswith("https://")
     trust = ssl.create_default_context(cafile=str(cert))
-    with urllib.request.urlopen(address, context=trust, timeout=60) as answer:
+    with urllib.request.urlopen(address, context=trust, timeout=patience()) as answer:
         assert b"lanekit" in answer.read()
     with pytest.raises(Exception, match=r"[Cc]onnection|closed|EOF|reset|bad"):
         WebClient(address).ask("/")
@@ -251,7 +252,12 @@ def test_the_command_starts_a_daemon_and_prints_an_address_that_logs_in(
     def web() -> tuple[str, str]:
         command = [sys.executable, "-m", "lanekit", "web", "--port", "0"]
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=patience(120),
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr
@@ -266,4 +272,4 @@ def test_the_command_starts_a_daemon_and_prints_an_address_that_logs_in(
     finally:
         daemon = psutil.Process(pid)
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(60)
+        daemon.wait(patience())

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from daemon_process import START_TIMEOUT, DaemonProcess
+from daemon_process import DaemonProcess
 
 from lanekit.errors import SegmentExists, SegmentNotFound, StoreError
 from lanekit.integrations.showing.lanes import state_lane_of
 from lanekit.segments import owner_of, reclaim_segment, segment_name
 from lanekit.slow import RunStore
-from patience import until
+from patience import patience, until
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -151,7 +151,7 @@ class Desk:
 
 def finish(process: subprocess.Popen[str], status: int) -> tuple[str, str]:
     """Wait for a command's end."""
-    said, complained = process.communicate(timeout=START_TIMEOUT)
+    said, complained = process.communicate(timeout=patience())
     assert process.returncode == status, said + complained
     assert "Traceback" not in said
     return said, complained

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE = 60.0
+from patience import patience
 
 
 class Answer:
@@ -40,7 +40,7 @@ class WebClient:
             self.headers["Authorization"] = f"Bearer {token}"
 
     def ask(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.place, timeout=patience())
         try:
             content = None if body is None else json.dumps(body)
             connection.request(method, path, content, {**self.headers, **headers})
@@ -55,8 +55,8 @@ class WebClient:
             address,
             additional_headers=self.headers,
             origin=origin,  # type: ignore[arg-type]
-            open_timeout=PATIENCE,
-            close_timeout=PATIENCE,
+            open_timeout=patience(),
+            close_timeout=patience(),
             max_size=None,
             proxy=None,
         ) as opened:
@@ -77,9 +77,9 @@ class Paced:
     def __init__(self, opened: ClientConnection) -> None:
         self.opened = opened
 
-    def read(self, *, ack: bool = True, timeout: float = PATIENCE) -> Any:
+    def read(self, *, ack: bool = True, timeout: float | None = None) -> Any:
         """The next message: an object, or for a frame the object and the picture."""
-        message = self.opened.recv(timeout=timeout)
+        message = self.opened.recv(timeout=patience() if timeout is None else timeout)
         if ack:
             self.opened.send("ack")
         if isinstance(message, str):

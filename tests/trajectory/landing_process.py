@@ -17,6 +17,10 @@ from lanekit.trajectory.landing import Admission, Landing, Record
 from lanekit.trajectory.remote import CarrierLost
 from lanekit.trajectory.writer import TrajectoryReservation
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # it is run by itself, too
+
+from patience import patience as limit
+
 
 class LandingProcess:
     """Starts and kills it. `die` makes it kill itself at an instruction: see :func:`arm`."""
@@ -37,7 +41,7 @@ class LandingProcess:
     def wait(self) -> int:
         assert self._process is not None
         assert self._process.stdout is not None
-        status = self._process.wait(60)
+        status = self._process.wait(limit())
         self._process.stdout.close()
         self._process = None
         return status
@@ -69,7 +73,7 @@ class SocketCarrier:
         return connection
 
     def admit(self, producer: str) -> Admission:
-        found = SocketCall(self._ask("admit", producer)).answer(60.0)
+        found = SocketCall(self._ask("admit", producer)).answer(limit())
         assert isinstance(found, Admission)
         return found
 
@@ -81,7 +85,7 @@ class SocketCarrier:
     ) -> SocketCall:
         request = (admission.lane, producer, admission.epoch, first, parcel, patience)
         if self._twice:  # a carrier may repeat itself
-            SocketCall(self._ask("deliver", *request)).answer(60.0)
+            SocketCall(self._ask("deliver", *request)).answer(limit())
         return SocketCall(self._ask("deliver", *request))
 
 
@@ -128,7 +132,7 @@ def main() -> None:
     arm(die)
     Path(socket).unlink(missing_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with Landing(lane, Path(book), timeout=30) as landing, Listener(socket) as listener:
+    with Landing(lane, Path(book), timeout=limit(30)) as landing, Listener(socket) as listener:
         print("ready", flush=True)
         while True:
             try:

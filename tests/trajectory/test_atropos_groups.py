@@ -20,6 +20,7 @@ from lanekit import TrajectoryReader, TrajectoryWriter
 from lanekit.trajectory.atropos import ATROPOS_SCHEMA, ScoredGroup, decode_group, encode_group
 from lanekit.trajectory.atropos_batches import EnvironmentRules, ScoredDataBatches, choose
 from lanekit.trajectory.atropos_transport import ScoredDataGateway, ScoredDataSender
+from patience import patience
 
 
 def full_group(**changes: Any) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def reader(lane: str) -> Iterator[TrajectoryReader]:
 def pass_through(lane: str, reader: TrajectoryReader, group: dict[str, Any]) -> dict[str, Any]:
     with TrajectoryWriter.attach(lane, schema=ATROPOS_SCHEMA) as writer:
         writer.put(*encode_group(group))
-        record = reader.get(timeout=60)
+        record = reader.get(timeout=patience())
         assert record is not None
         return decode_group(record)
 
@@ -191,9 +192,9 @@ def test_a_batch_has_whole_groups_and_exactly_its_size(lane: str, reader: Trajec
         assert sender.local
         for mark, size in enumerate([4, 2, 4, 1, 1, 4, 8, 3]):
             sender.post(group_of(size, None, mark))
-        assert marks(batches.next_batch(timeout=60)) == [0, 1, 3, 4]  # 4 + 2 + 1 + 1
-        assert marks(batches.next_batch(timeout=60)) == [2, 5]
-        assert marks(batches.next_batch(timeout=60)) == [6]
+        assert marks(batches.next_batch(timeout=patience())) == [0, 1, 3, 4]  # 4 + 2 + 1 + 1
+        assert marks(batches.next_batch(timeout=patience())) == [2, 5]
+        assert marks(batches.next_batch(timeout=patience())) == [6]
         assert batches.next_batch(timeout=0.01) is None
         assert batches.queued == 3
 
@@ -206,8 +207,8 @@ def test_groups_of_another_size_wait_for_company(lane: str, reader: TrajectoryRe
         assert batches.next_batch(timeout=0.01) is None
         assert (batches.queued, batches.buffered) == (0, 5)
         sender.post([group_of(4, 0, 3), group_of(1, 0, 4)])
-        assert marks(batches.next_batch(timeout=60)) == [3]
-        assert marks(batches.next_batch(timeout=60)) == [1, 4]
+        assert marks(batches.next_batch(timeout=patience())) == [3]
+        assert marks(batches.next_batch(timeout=patience())) == [1, 4]
         assert batches.buffered == 2
 
 
@@ -225,7 +226,7 @@ def test_a_minimum_allocation_is_kept_or_there_is_no_batch(
         assert batches.next_batch(timeout=0.01) is None
         for mark in (10, 11, 12):
             sender.post(group_of(2, 0, mark))
-        assert marks(batches.next_batch(timeout=60)) == [0, 1, 10, 11]
+        assert marks(batches.next_batch(timeout=patience())) == [0, 1, 10, 11]
         assert batches.next_batch(timeout=0.01) is None  # one of four is not half
 
 
@@ -255,7 +256,7 @@ def test_a_batch_larger_than_the_lane_is_formed_all_the_same(lane: str) -> None:
         thread = threading.Thread(target=produce)
         thread.start()
         for half in (0, 50):
-            batch = batches.next_batch(timeout=120)
+            batch = batches.next_batch(timeout=patience(120))
             assert batch is not None
             assert [group.to_dict() for group in batch] == sent[half : half + 50]
         thread.join()
@@ -284,13 +285,15 @@ def test_a_remote_environment_posts_by_http_and_arrives_in_the_lane(
             assert not sender.local
             sender.post(full_group())
             sender.post([full_group(env_id=4), full_group(env_id=5)])
-        found = [decode_group(record) for record in reader.get_batch(3, timeout=60)]
+        found = [decode_group(record) for record in reader.get_batch(3, timeout=patience())]
         assert found == [full_group(), full_group(env_id=4), full_group(env_id=5)]
 
 
 def post(url: str, body: bytes) -> tuple[int, dict[str, Any]]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, body), timeout=patience()
+        ) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -352,5 +355,5 @@ def test_an_environment_sends_through_the_lane(lane: str, reader: TrajectoryRead
         asyncio.run(environment._send_scored_data_to_api([full_group(), full_group()]))
         with pytest.raises(TypeError, match="no Atropos environment"):
             sender.serve(object())
-    found = [decode_group(record)["env_id"] for record in reader.get_batch(3, timeout=60)]
+    found = [decode_group(record)["env_id"] for record in reader.get_batch(3, timeout=patience())]
     assert found == [9, 3, 3]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
 
 
@@ -17,7 +19,7 @@ def test_every_way_can_be_measured_and_the_lane_is_exact(root: Path, tmp_path: P
     command = [sys.executable, "-m", "bench", "trajectory", "--tiny", "--out", str(tmp_path)]
     command += ["--only", "512 tokens"]
     done = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=280, check=False
+        command, cwd=root, capture_output=True, text=True, timeout=patience(280), check=False
     )
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "trajectory.json").read_text(encoding="utf-8"))["results"]

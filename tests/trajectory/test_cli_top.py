@@ -18,6 +18,7 @@ import pytest
 
 from lanekit import FastLaneConfig, FastLaneWriter, TrajectoryReader, TrajectoryWriter
 from lanekit.cli.top import cut
+from patience import patience
 from pseudo_terminal import Terminal
 
 SMALL = {"tokens": "int32[:]", "score": "float32"}
@@ -49,7 +50,7 @@ def busy_lane(lane: str) -> Iterator[str]:
 
 def printed(*options: str) -> str:
     done = subprocess.run(
-        [*TOP, *options], capture_output=True, text=True, timeout=120, check=False
+        [*TOP, *options], capture_output=True, text=True, timeout=patience(120), check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -93,7 +94,7 @@ def test_what_is_no_terminal_gets_plain_tables_until_it_leaves(busy_lane: str) -
             assert rows[-1], "it has ended"
         assert not any("\x1b" in row for row in rows)
         process.stdout.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=patience()) == 0
 
 
 def test_a_terminal_is_drawn_on_and_given_back(busy_lane: str) -> None:
@@ -106,7 +107,7 @@ def test_a_terminal_is_drawn_on_and_given_back(busy_lane: str) -> None:
         while busy_lane[:30].encode() not in seen:
             seen += os.read(main, 65536)
         process.send_signal(signal.SIGINT)
-        while select.select([main], [], [], 60)[0]:
+        while select.select([main], [], [], patience())[0]:
             try:
                 more = os.read(main, 65536)
             except OSError:
@@ -114,7 +115,7 @@ def test_a_terminal_is_drawn_on_and_given_back(busy_lane: str) -> None:
             seen += more
             if not more:
                 break
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=patience()) == 130
         os.close(main)
     assert seen.startswith(b"\x1b[?1049h")
     assert seen.endswith(b"\x1b[?25h\x1b[?1049l")
@@ -137,7 +138,11 @@ def test_a_line_is_cut_at_the_edge_and_its_colour_closed() -> None:
 
 def test_an_impossible_interval_is_misuse() -> None:
     done = subprocess.run(
-        [*TOP[:4], "--interval", "0"], capture_output=True, text=True, timeout=120, check=False
+        [*TOP[:4], "--interval", "0"],
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--interval" in done.stderr
@@ -148,7 +153,7 @@ def test_ls_lists_trajectory_lanes(busy_lane: str) -> None:
         [sys.executable, "-m", "lanekit", "ls", "--json"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=True,
     )
     found = lane_in([e for e in json.loads(done.stdout) if "run" in e], busy_lane)

@@ -22,6 +22,7 @@ from lanekit.trajectory.arrivals import Arrivals
 from lanekit.trajectory.kept import KeptTrajectoryWriter
 from lanekit.trajectory.landing import Landing
 from lanekit.trajectory.remote import RemoteTrajectoryWriter
+from patience import patience
 
 SCHEMA = {"tokens": "int32[:]", "score": "float64", "extra": "float32[:,2]?"}
 
@@ -62,7 +63,7 @@ def take(lane: TrajectoryReader, count: int) -> list[tuple[str, int]]:
     """Take so many records, look at each, and see that no more come."""
     found = []
     for _ in range(count):
-        record = lane.get(60)
+        record = lane.get(patience())
         assert record is not None
         meta = record.meta
         check_record(record, meta["n"])
@@ -84,7 +85,7 @@ def test_a_record_put_from_elsewhere_is_in_the_lane_when_put_returns(
         assert take(lane, 5) == [("a", n) for n in range(1, 6)]
         assert writer.put(arrays(1), b"\x00bytes") == 6
         assert writer.put(arrays(2)) == 7
-        assert [lane.get(10).meta for _ in range(2)] == [b"\x00bytes", None]  # type: ignore[union-attr]
+        assert [lane.get(patience(10)).meta for _ in range(2)] == [b"\x00bytes", None]  # type: ignore[union-attr]
 
 
 def test_what_a_carrier_brings_twice_is_put_once(
@@ -133,7 +134,7 @@ def test_landings_killed_again_and_again_lose_nothing_of_several_producers(
         thread.start()
     found: list[tuple[str, int]] = []
     while len(found) < 2 * count and not failures:
-        record = lane.get(60)
+        record = lane.get(patience())
         assert record is not None
         found.append((record.meta["who"], record.meta["n"]))
         record.release()
@@ -161,7 +162,7 @@ def test_a_killed_producer_goes_on_where_it_was(
     here = str(Path(__file__).parent)
     command = [sys.executable, "-c", code, here, str(landing.socket), lane.name]
     for _ in range(3):
-        assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
+        assert subprocess.run(command, timeout=patience(120)).returncode == -signal.SIGKILL
     assert take(lane, 9) == [("a", n) for n in range(1, 10)]
 
 
@@ -202,12 +203,12 @@ def test_a_full_lane_makes_producers_elsewhere_wait_and_drops_nothing(
         assert sent > 1
         assert writer.put(big, {"n": "never"}, timeout=0.3) == 0
         assert writer.on_their_way == 0
-        record = lane.get(10)
+        record = lane.get(patience(10))
         assert record is not None
         record.release()
         del record
         assert writer.put(big, {"n": sent}) == sent + 1
-    seen = [lane.get(10).meta["n"] for _ in range(sent)]  # type: ignore[union-attr]
+    seen = [lane.get(patience(10)).meta["n"] for _ in range(sent)]  # type: ignore[union-attr]
     assert seen == list(range(1, sent + 1))
 
 
@@ -220,7 +221,7 @@ def test_a_window_is_full_when_the_lane_is(lane: TrajectoryReader, landing: Land
     assert writer.on_their_way == 3
     assert not writer.flush(timeout=0.2)
     for n in range(1, sent + 1):
-        record = lane.get(30)
+        record = lane.get(patience(30))
         assert record is not None
         assert record.meta["n"] == n
         record.release()

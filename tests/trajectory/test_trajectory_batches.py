@@ -10,6 +10,7 @@ import pytest
 
 import lanekit
 from lanekit import TrajectoryReader, TrajectoryWriter
+from patience import patience
 
 SMALL = {"tokens": "int32[:]", "score": "float32"}
 
@@ -21,7 +22,7 @@ def test_a_batch_of_tokens_ends_before_it_is_too_large(lane: str) -> None:
                 writer.put({"tokens": range(length), "score": length})
             lengths = []
             for _ in range(3):
-                with reader.get_batch(tokens=10, timeout=60) as batch:
+                with reader.get_batch(tokens=10, timeout=patience()) as batch:
                     lengths.append(batch.lengths("tokens").tolist())
             with reader.get_batch(tokens=10, timeout=0.01) as batch:
                 lengths.append(batch.lengths("tokens").tolist())
@@ -57,7 +58,7 @@ def test_padding_makes_dense_arrays(lane: str) -> None:
                 if length:
                     arrays["pairs"] = np.full((length, 2), length, np.float32)
                 writer.put(arrays)
-            with reader.get_batch(3, timeout=60) as batch:
+            with reader.get_batch(3, timeout=patience()) as batch:
                 tokens = batch.padded("tokens", pad=-100)
                 assert tokens.tolist() == [[0, 1, 2], [-100] * 3, [0, 1, -100]]
                 assert batch.mask("tokens").tolist() == [
@@ -95,7 +96,7 @@ def test_padding_writes_into_a_tensor_of_torch(lane: str) -> None:
     with TrajectoryReader.create(lane, SMALL, producers=1) as reader:
         with TrajectoryWriter.attach(lane) as writer:
             writer.put({"tokens": torch.tensor([1, 2], dtype=torch.int32), "score": 1.0})
-            with reader.get_batch(1, timeout=60) as batch:
+            with reader.get_batch(1, timeout=patience()) as batch:
                 out = torch.empty((1, 4), dtype=torch.int32)
                 batch.padded("tokens", length=4, out=out)
                 assert out.tolist() == [[1, 2, 0, 0]]

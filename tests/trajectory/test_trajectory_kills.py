@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import lanekit
 from lanekit import TrajectoryReader, inspect_trajectory_lane
+from patience import patience
 
 pytestmark = pytest.mark.once  # the core does the work, whatever the Python
 
@@ -27,7 +27,7 @@ def run_campaign(root: Path, *options: str) -> tuple[int, int]:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "CAMPAIGN_SECONDS": "250"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=patience(280),
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,11 +69,11 @@ time.sleep(1000)
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        with lanekit.TrajectoryWriter.attach(lane, timeout=120) as writer:
+        with lanekit.TrajectoryWriter.attach(lane, timeout=patience(120)) as writer:
             assert writer.put({"tokens": [1, 2], "score": 1.0}) == 1
             assert process.stdout.readline() == "got\n"
             getattr(process, end)()
-            process.wait(timeout=60)
+            process.wait(timeout=patience())
             if end == "terminate":
                 with pytest.raises(lanekit.PeerLost):
                     writer.put({"tokens": [1], "score": 1.0})
@@ -84,17 +84,20 @@ time.sleep(1000)
             assert writer.put({"tokens": [3], "score": 1.0}) == 2
             with TrajectoryReader.create(lane, SMALL) as reader:
                 assert reader.taken_over
-                batch = reader.get_batch(2, timeout=60)
+                batch = reader.get_batch(2, timeout=patience())
                 assert [record["tokens"].tolist() for record in batch] == [[1, 2], [3]]
 
 
 def test_a_lane_without_consumer_is_said_after_its_absence(lane: str) -> None:
     reader = TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=4096)
-    with lanekit.TrajectoryWriter.attach(lane, absence=0.05) as writer:
+    record = {"tokens": [1] * 100, "score": 1.0}
+    with lanekit.TrajectoryWriter.attach(lane, absence=3600) as patient:
         reader.leave()
-        begun = time.monotonic()
+        while patient.put(record, timeout=0):
+            pass
+        assert patient.put(record, timeout=0.2) == 0  # no room, and not yet an absence
+    with lanekit.TrajectoryWriter.attach(lane, absence=0.05) as writer:
         with pytest.raises(lanekit.PeerLost):
             while True:
-                writer.put({"tokens": [1] * 100, "score": 1.0})
-        assert time.monotonic() - begun >= 0.05
+                writer.put(record)
     TrajectoryReader.create(lane, SMALL).close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lanekit import TrajectoryReader, TrajectoryWriter
+from patience import patience
 
 SCHEMA = {"tokens": "int32[:]", "pair": "float64[2]", "extra": "uint8[:,3]?"}
 ABSENT = 2**64 - 1
@@ -135,7 +136,7 @@ def test_a_producer_written_from_the_page_alone_is_understood(lane: str) -> None
         page.store(page.control + 8, 1)  # the ring's first session
         for n in range(1, 300):
             page.put(0, made(n), b"jtrue")
-            record = reader.get(timeout=60)
+            record = reader.get(timeout=patience())
             assert record is not None
             for name, expected in zip(SCHEMA, made(n), strict=True):
                 assert (name in record) == (expected is not None)

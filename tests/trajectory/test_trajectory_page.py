@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lanekit.trajectory.schema import TrajectoryField
+from patience import patience
 
 
 def blocks(root: Path) -> list[str]:
@@ -35,7 +36,7 @@ def test_the_examples_print_what_the_page_says(
         [sys.executable, "-W", "error", str(script)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
         check=False,
     )
     assert (done.stdout, done.stderr) == (expected, "")

@@ -12,6 +12,7 @@ from numbered_records import SCHEMA, arrays_of, check_record, meta_of
 
 import lanekit
 from lanekit import TrajectoryField, TrajectoryReader, TrajectorySchema, TrajectoryWriter
+from patience import patience
 
 SMALL = {"tokens": "int32[:]", "score": "float32"}
 
@@ -30,7 +31,7 @@ def test_records_come_back_as_they_were_put(lane: str) -> None:
             for start in range(1, 2000, 20):
                 put_numbered(writer, 5, range(start, start + 20))
                 for number in range(start, start + 20):
-                    record = reader.get(timeout=60)
+                    record = reader.get(timeout=patience())
                     assert record is not None
                     assert check_record(record) == (5, number)
                     record.release()
@@ -56,7 +57,7 @@ def test_every_dtype_and_shape_makes_the_round_trip(
         TrajectoryWriter.attach(lane, schema=fields) as writer,
     ):
         writer.put({"fixed": fixed, "ragged": ragged})
-        record = reader.get(timeout=60)
+        record = reader.get(timeout=patience())
         assert record is not None
         for name, array in (("fixed", fixed), ("ragged", ragged)):
             assert record[name].dtype == array.dtype
@@ -82,7 +83,7 @@ def test_metadata_comes_back_as_what_it_was(lane: str, meta: Any) -> None:
     with TrajectoryReader.create(lane, SMALL, producers=1) as reader:
         with TrajectoryWriter.attach(lane) as writer:
             writer.put({"tokens": [1], "score": 1.0}, meta)
-            record = reader.get(timeout=60)
+            record = reader.get(timeout=patience())
             assert record is not None
             assert record.meta == meta
             assert type(record.meta) is type(meta)
@@ -94,7 +95,7 @@ def test_arrays_with_gaps_lists_and_numbers_are_taken(lane: str) -> None:
             writer.put({"tokens": np.arange(20, dtype=np.int32)[::2], "score": 1})
             writer.put({"tokens": [], "score": np.float32(2.5)})
             writer.put({"tokens": (7, 8), "score": np.array(3, np.float32)})
-            first, second, third = reader.get_batch(3, timeout=60)
+            first, second, third = reader.get_batch(3, timeout=patience())
             assert first["tokens"].tolist() == list(range(0, 20, 2))
             assert second["tokens"].shape == (0,)
             assert second["tokens"].dtype == np.int32
@@ -108,7 +109,7 @@ def test_optional_fields_may_be_left_out(lane: str) -> None:
         with TrajectoryWriter.attach(lane) as writer:
             writer.put({"tokens": [1]})
             writer.put({"tokens": [2], "reward": 2.0, "extra": None})
-            first, second = reader.get_batch(2, timeout=60)
+            first, second = reader.get_batch(2, timeout=patience())
             assert (list(first), list(second)) == (["tokens"], ["tokens", "reward"])
             assert "extra" not in second
             assert len(second) == 2
@@ -130,7 +131,7 @@ def test_a_record_can_be_filled_in_place(lane: str) -> None:
                 kept = place["tokens"]
                 assert place.commit(meta_of(3, number)) == number
                 assert not kept.flags.writeable
-                record = reader.get(timeout=60)
+                record = reader.get(timeout=patience())
                 assert record is not None
                 assert check_record(record) == (3, number)
 
@@ -153,7 +154,7 @@ def test_an_error_while_filling_puts_nothing(lane: str) -> None:
                     place.commit(b"more than that")
             with pytest.raises(ValueError, match="ended already"):
                 place.commit()
-            assert len(reader.get_batch(2, timeout=60)) == 2
+            assert len(reader.get_batch(2, timeout=patience())) == 2
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def test_what_the_schema_does_not_say_is_refused_by_name(
             with pytest.raises(error, match=says):
                 writer.put(arrays)
             assert writer.put({"tokens": [1], "score": 1.0}) == 1
-            assert reader.get(timeout=60) is not None
+            assert reader.get(timeout=patience()) is not None
 
 
 def test_metadata_that_is_neither_bytes_nor_json_is_refused(lane: str) -> None:
@@ -261,7 +262,7 @@ def test_a_view_keeps_its_record_until_it_is_gone(lane: str) -> None:
     with TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=4096) as reader:
         with TrajectoryWriter.attach(lane) as writer:
             writer.put({"tokens": [41] * 300, "score": 1.0}, {"some": "metadata"})
-            record = reader.get(timeout=60)
+            record = reader.get(timeout=patience())
             assert record is not None
             part = record["tokens"][::2].reshape(10, 15)
             record.release()
@@ -273,7 +274,7 @@ def test_a_view_keeps_its_record_until_it_is_gone(lane: str) -> None:
             puts = 0
             while writer.put({"tokens": [7] * 300, "score": 0.0}, timeout=0):
                 puts += 1
-                again = reader.get(timeout=60)
+                again = reader.get(timeout=patience())
                 assert again is not None
                 again.release()
                 assert puts < 10
@@ -286,7 +287,7 @@ def test_views_outlive_the_record_the_reader_and_the_lane(lane: str) -> None:
     reader = TrajectoryReader.create(lane, SMALL, producers=1)
     with TrajectoryWriter.attach(lane) as writer:
         writer.put({"tokens": np.arange(1000, dtype=np.int32), "score": 1.0})
-        record = reader.get(timeout=60)
+        record = reader.get(timeout=patience())
         assert record is not None
         view, copy = record["tokens"], record.copy()
     reader.close()
@@ -299,8 +300,8 @@ def test_a_record_that_is_forgotten_gives_its_room_back(lane: str) -> None:
     with TrajectoryReader.create(lane, SMALL, producers=1, ring_bytes=4096) as reader:
         with TrajectoryWriter.attach(lane) as writer:
             for _ in range(50):
-                assert writer.put({"tokens": [1] * 300, "score": 1.0}, timeout=60)
-                assert reader.get(timeout=60) is not None
+                assert writer.put({"tokens": [1] * 300, "score": 1.0}, timeout=patience())
+                assert reader.get(timeout=patience()) is not None
             assert reader.stats().depth == 0
 
 
@@ -319,7 +320,7 @@ def test_iteration_releases_each_record_for_the_next(lane: str) -> None:
 
 
 def test_a_record_may_be_released_by_one_thread_while_another_looks_at_it(lane: str) -> None:
-    turn = threading.Barrier(2, timeout=60)
+    turn = threading.Barrier(2, timeout=patience())
     records: list[lanekit.TrajectoryRecord] = []
     seen: list[list[int] | None] = []
 
@@ -337,7 +338,7 @@ def test_a_record_may_be_released_by_one_thread_while_another_looks_at_it(lane: 
             thread.start()
             for number in range(300):
                 assert writer.put({"tokens": [number] * 50, "score": 0.0})
-                record = reader.get(timeout=60)
+                record = reader.get(timeout=patience())
                 assert record is not None
                 records.append(record)
                 turn.wait()

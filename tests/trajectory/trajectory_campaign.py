@@ -29,11 +29,13 @@ import numpy.typing as npt
 
 import lanekit
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from numbered_records import SCHEMA, arrays_of, check_record, meta_of
 
-PATIENCE = 240
+from patience import Watchdog, patience
+
 PRODUCERS = 4
 # States of a record in the book.
 BEGUN, RELEASED = 1, 2
@@ -82,11 +84,15 @@ class Campaign:
         return pid
 
     def produce(self, who: int) -> None:
-        with lanekit.TrajectoryWriter.attach(self.lane, schema=SCHEMA, timeout=PATIENCE) as writer:
+        with lanekit.TrajectoryWriter.attach(
+            self.lane, schema=SCHEMA, timeout=patience(240)
+        ) as writer:
             for number in range(1, self.each + 1):
                 if self.book.stop[0]:
                     return
-                done = writer.put(arrays_of(who, number), meta_of(who, number), timeout=PATIENCE)
+                done = writer.put(
+                    arrays_of(who, number), meta_of(who, number), timeout=patience(240)
+                )
                 assert done == number
                 self.book.finished[who] = number
 
@@ -97,7 +103,7 @@ class Campaign:
         reader = lanekit.TrajectoryReader.create(
             self.lane, SCHEMA, producers=PRODUCERS, ring_bytes=32768
         )
-        idle_since = time.monotonic()
+        watchdog = Watchdog("records", 240)
         while True:
             batch = reader.get_batch(chance.randint(1, 12), timeout=0.2)
             names = [check_record(record) for record in batch]
@@ -114,10 +120,10 @@ class Campaign:
                 batch[i].release()
                 state[names[i]] = RELEASED
             if len(batch):
-                idle_since = time.monotonic()
+                watchdog.restart()
             elif self.book.stop[0] == 2:
                 break
-            assert time.monotonic() - idle_since < PATIENCE, "nothing came"
+            watchdog.check()
         reader.close()
 
     # --- the parent ------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from writers import StartWriter, WritingProcess
 from lanekit import segment_name
 from lanekit.segments import reclaim_segment, segment_path
 from lanekit.viewer.appearance import appearance
+from patience import patience_ms
 
 HERE = Path(__file__).parent
 
@@ -34,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def qtbot(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QtBot:
     """Wait for what will come also on a busy machine: how long it takes is not asked here."""
     for name in ("waitUntil", "waitSignal"):
-        patient = functools.partial(getattr(qtbot, name), timeout=30_000)
+        patient = functools.partial(getattr(qtbot, name), timeout=patience_ms())
         monkeypatch.setattr(qtbot, name, patient)
     return qtbot
 

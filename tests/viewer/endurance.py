@@ -20,7 +20,6 @@ import gc
 import itertools
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -31,7 +30,7 @@ from PyQt6 import sip
 from PyQt6.QtCore import QEvent
 from PyQt6.QtWidgets import QApplication
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 from known_frames import config_of, in_format, known_rgb  # noqa: E402
 from writers import WritingProcess  # noqa: E402
@@ -39,10 +38,9 @@ from writers import WritingProcess  # noqa: E402
 from lanekit import FastLaneMetrics, FastLaneWriter, segment_name  # noqa: E402
 from lanekit.segments import reclaim_segment, segment_path  # noqa: E402
 from lanekit.viewer.fastlane.tab import FastLaneTab  # noqa: E402
+from patience import Watchdog  # noqa: E402
 
 RATE = 60
-PATIENCE = 120.0
-"""Seconds that anything may take before it counts as a hang."""
 GEOMETRIES = ((64, 48, "RGB"), (96, 72, "BGRX"), (64, 48, "GRAY"), (33, 20, "RGBA"))
 FILM_FRAMES = 120
 
@@ -147,9 +145,9 @@ class Window:
         self.paints += 1
 
     def _until(self, what: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        watchdog = Watchdog(what)
         while not condition():
-            assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for {what}"
+            watchdog.check()
             self._application.processEvents()
 
     def _begin_worker(self) -> None:
@@ -210,9 +208,9 @@ class Window:
 
     def _catch_up(self) -> None:
         before = self.frames
-        deadline = time.monotonic() + PATIENCE
+        watchdog = Watchdog("the new worker's frames")
         while self.frames == before or self.tab.consumer.status != "connected":
-            assert time.monotonic() < deadline, "the new worker's frames are not seen"
+            watchdog.check()
             self.tick()
 
     def _until_status(self, status: str) -> None:

@@ -16,8 +16,8 @@ from pytestqt.qtbot import QtBot
 
 from lanekit.viewer.human.environments import examine
 from lanekit.viewer.human.window import HumanPlayWindow
+from patience import patience_ms
 
-PATIENCE_MS = 30_000
 LEFT, RIGHT, UP, DOWN = Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down
 OUR_THREADS = ("lanekit-game", "lanekit-game-scan", "lanekit-replay-loader", "lanekit-db-sink")
 
@@ -43,7 +43,7 @@ def play_window(qtbot: QtBot, state: Path) -> Iterator[HumanPlayWindow]:
     if window.replay is not None:
         window.replay.close()
     window.close()
-    qtbot.waitUntil(lambda: not our_threads(), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not our_threads(), timeout=patience_ms(30))
 
 
 def our_threads() -> list[str]:
@@ -51,7 +51,7 @@ def our_threads() -> list[str]:
 
 
 def wait(qtbot: QtBot, condition: Any) -> None:
-    qtbot.waitUntil(condition, timeout=PATIENCE_MS)
+    qtbot.waitUntil(condition, timeout=patience_ms(30))
 
 
 def play(qtbot: QtBot, window: HumanPlayWindow, env_id: str, seed: int | None = None) -> None:

@@ -16,7 +16,7 @@ from daemon_process import DaemonProcess, register, run_of
 
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.proto import telemetry_pb2 as pb
-from patience import until
+from patience import patience, until
 
 __all__ = ["RUN", "SLOW_TESTS", "DaemonProcess", "Sender", "connect_to", "running_daemon", "until"]
 
@@ -74,7 +74,7 @@ class Sender:
                 request = pb.PublishRunStepsRequest(
                     run_id=self.run_id, stream_id="s1", first_seq=first + 1, columns=columns
                 )
-                list(stub.PublishRunSteps(iter([request]), timeout=60))
+                list(stub.PublishRunSteps(iter([request]), timeout=patience()))
 
     def episodes(self, count: int, agents: Sequence[str] = ("",)) -> None:
         """Add episodes, the agents in turn; an episode's number and return are its place."""
@@ -95,7 +95,7 @@ class Sender:
                 request = pb.PublishRunEpisodesRequest(
                     run_id=self.run_id, stream_id="s1", first_seq=first + 1, episodes=made
                 )
-                list(stub.PublishRunEpisodes(iter([request]), timeout=60))
+                list(stub.PublishRunEpisodes(iter([request]), timeout=patience()))
 
     def committed(self) -> pb.Run:
         """Return the run as the store has it now."""

@@ -15,14 +15,14 @@ from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QImage
 
 from lanekit.viewer.fastlane.frame_image import shared_pixels_of
-from patience import until
+from patience import patience, until
 
 
 @pytest.mark.once
 def test_every_measurement_can_be_made(root: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", "viewer", "--tiny", "--out", str(tmp_path)]
     done = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=240, check=True
+        command, cwd=root, capture_output=True, text=True, timeout=patience(240), check=True
     )
     results = json.loads((tmp_path / "viewer.json").read_text(encoding="utf-8"))["results"]
     assert set(results) == {"tick", "watching", "screen", "tabs", "live"}

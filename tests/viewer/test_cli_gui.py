@@ -12,7 +12,7 @@ import pytest
 from PyQt6.QtWidgets import QApplication
 from window_desk import WindowDesk, lone_desk
 
-from patience import until
+from patience import patience, until
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
@@ -38,7 +38,7 @@ def test_the_command_ends_with_sigterm_as_with_a_click(desk: WindowDesk) -> None
     try:
         until(desk.memory.exists)  # written as soon as events are handled
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=patience())
     finally:
         process.kill()
     assert process.returncode == 0
@@ -72,6 +72,6 @@ def gui(desk: WindowDesk, *arguments: str, **changed: str) -> subprocess.Complet
         env=surroundings(**changed),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )

@@ -25,6 +25,7 @@ from lanekit.viewer.qt_platform import (
     PLATFORM_LIBRARIES,
     obstacle_to_windows,
 )
+from patience import patience
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -39,7 +40,7 @@ def view(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
         env=environment(**changes),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
 
 
@@ -64,7 +65,7 @@ def test_a_snapshot_needs_no_qt(run_id: str, tmp_path: Path) -> None:
     with FastLaneWriter.create(run_id, config_of(8, 8)) as writer:
         writer.publish(known_rgb(8, 8))
         command = [sys.executable, "-c", code, "view", run_id, "--snapshot", str(path)]
-        subprocess.run(command, env=environment(), check=True, timeout=60)
+        subprocess.run(command, env=environment(), check=True, timeout=patience())
     assert np.array_equal(rgb_of(QImage(str(path))), known_rgb(8, 8))
 
 
@@ -172,7 +173,7 @@ sys.exit(main(["view", {run_id!r}, "--eval", {str(tmp_path)!r}, "--seconds", "2"
         env=environment(QT_QPA_PLATFORM="offscreen"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "batches      4\nepisodes    40\n"
@@ -225,7 +226,7 @@ with FastLaneWriter.create("red\\x1b[31m", FastLaneConfig(8, 8)) as coloured:
         [*alone, mount + 'exec "$0" -c "$1"', sys.executable, code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
     assert done.returncode == 0, done.stderr
     assert "no run is live" in done.stderr

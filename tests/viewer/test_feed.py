@@ -14,7 +14,7 @@ from lanekit.slow.display_rows import LONGEST_TEXT, episode_block
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.viewer.live.feed import EPISODES_AT_ONCE, Catch, RunFeed
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE, RECENT_REWARDS
-from patience import until
+from patience import patience, until
 
 MakeFeed = Callable[[], RunFeed]
 
@@ -228,13 +228,13 @@ def test_stopping_while_the_connection_is_being_made_ends_the_threads(
 
     def connect() -> DaemonClient:
         connecting.set()
-        go_on.wait(60)
+        go_on.wait(patience())
         return connect_to(daemon)
 
     Sender(daemon).steps(1)
     feed = RunFeed(RUN, connect, lambda: None)
     feed.start()
-    assert connecting.wait(60)
+    assert connecting.wait(patience())
     feed.stop()
     go_on.set()
     feed.join()

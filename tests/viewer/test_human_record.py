@@ -35,6 +35,7 @@ from daemon_process import DaemonProcess
 
 from lanekit.slow.store.run_store import RunStore
 from lanekit.viewer.human.window import HumanPlayWindow
+from patience import patience
 
 pytestmark = [
     pytest.mark.pygame,
@@ -105,7 +106,7 @@ class Breaking(gymnasium.Env[int, int]):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         self.steps += 1
-        assert GO_ON.wait(20)
+        assert GO_ON.wait(patience(20))
         if self.steps == 3:
             raise RuntimeError("the wheels came off")
         return 1, 1.0, False, False, {}

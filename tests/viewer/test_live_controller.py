@@ -22,9 +22,7 @@ from lanekit.slow.display_rows import StepRow
 from lanekit.viewer.live.controller import ALL_AGENTS, LiveTelemetryController, RunStats
 from lanekit.viewer.live.credit_manager import INITIAL_CREDITS
 from lanekit.viewer.live.history import LIVE_STEP_QUEUE_SIZE
-from patience import until
-
-PATIENCE = 60_000
+from patience import patience_ms, until
 
 
 class Tab:
@@ -96,9 +94,9 @@ def test_each_agent_asks_for_a_tab_once(
     controller.run_tab_requested.connect(lambda *what: asked.append(what))
     Sender(daemon).steps(4, ("", "b"))
     Sender(daemon).episodes(3, ("b", "c"))
-    qtbot.waitUntil(lambda: len(asked) == 3, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(asked) == 3, timeout=patience_ms())
     Sender(daemon).steps(4, ("", "b"))
-    qtbot.waitUntil(lambda: controller.history(RUN).steps == 8, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: controller.history(RUN).steps == 8, timeout=patience_ms())
     assert sorted(asked) == [(RUN, "", RUN), (RUN, "b", f"{RUN} · b"), (RUN, "c", f"{RUN} · c")]
 
 
@@ -109,7 +107,9 @@ def test_a_tab_that_registers_late_gets_the_newest_steps_and_every_episode(
     sender.steps(1000)
     sender.episodes(25_000)
     history = controller.history(RUN)
-    qtbot.waitUntil(lambda: (history.steps, history.episodes) == (1000, 25_000), timeout=PATIENCE)
+    qtbot.waitUntil(
+        lambda: (history.steps, history.episodes) == (1000, 25_000), timeout=patience_ms()
+    )
     tab = Tab(controller).register("")
     assert tab.positions == list(range(1000 - LIVE_STEP_QUEUE_SIZE, 1000))
     assert tab.missed == 1000 - LIVE_STEP_QUEUE_SIZE
@@ -132,7 +132,7 @@ def test_steps_shown_and_steps_missed_are_together_those_committed(
         slow.give_back()
     committed = sender.committed().steps
     assert committed == 6000
-    qtbot.waitUntil(lambda: controller.history(RUN).steps == committed, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: controller.history(RUN).steps == committed, timeout=patience_ms())
     slow.give_back()
     assert one.accounted == committed // 3
     assert every.accounted == slow.accounted == committed
@@ -157,7 +157,7 @@ def test_a_tab_without_credits_starves_and_then_goes_on_with_the_newest(
     for _ in range(20):
         sender.steps(50)
         expected += 50
-        qtbot.waitUntil(all_came, timeout=PATIENCE)
+        qtbot.waitUntil(all_came, timeout=patience_ms())
     assert len(tab.shown) == INITIAL_CREDITS
     assert words == ["starved"]
     assert tab.missed == 1000 - INITIAL_CREDITS - LIVE_STEP_QUEUE_SIZE
@@ -174,10 +174,10 @@ def test_an_agent_may_have_two_tabs_and_one_of_them_may_leave(
     assert first.account != second.account
     sender = Sender(daemon)
     sender.steps(10)
-    qtbot.waitUntil(lambda: second.accounted == 10, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: second.accounted == 10, timeout=patience_ms())
     controller.unregister_tab(RUN, first)
     sender.steps(10)
-    qtbot.waitUntil(lambda: second.accounted == 20, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: second.accounted == 20, timeout=patience_ms())
     assert first.accounted == 10
 
 
@@ -191,7 +191,7 @@ def test_the_run_is_told_in_numbers(
     sender.episodes(300)
     mean = sum(range(200, 300)) / 100
     expected = RunStats(500, 300, mean)
-    qtbot.waitUntil(lambda: told[-1:] == [expected], timeout=PATIENCE)
+    qtbot.waitUntil(lambda: told[-1:] == [expected], timeout=patience_ms())
 
 
 def test_the_steps_of_before_are_in_the_numbers_of_a_run_that_is_followed_late(
@@ -202,7 +202,7 @@ def test_the_steps_of_before_are_in_the_numbers_of_a_run_that_is_followed_late(
     told: list[RunStats] = []
     controller.telemetry_stats_updated.connect(lambda run, stats: told.append(stats))
     controller.subscribe_to_run(RUN)
-    qtbot.waitUntil(lambda: bool(told) and told[-1].steps == 5000, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(told) and told[-1].steps == 5000, timeout=patience_ms())
     controller.close()
 
 
@@ -215,15 +215,15 @@ def test_a_daemon_that_is_away_is_told_and_its_return_too(
     sender = Sender(daemon)
     sender.steps(30)
     sender.episodes(30)
-    qtbot.waitUntil(lambda: tab.accounted == 30, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.accounted == 30, timeout=patience_ms())
     daemon.kill()
-    qtbot.waitUntil(lambda: bool(told) and str(daemon.socket) in told[-1], timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(told) and str(daemon.socket) in told[-1], timeout=patience_ms())
     assert controller.problem(RUN) == told[-1]
     daemon.start()
     sender.steps(30)
     sender.episodes(30)
     history = controller.history(RUN)
-    qtbot.waitUntil(lambda: tab.accounted == 60 and history.episodes == 60, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.accounted == 60 and history.episodes == 60, timeout=patience_ms())
     assert tab.positions == list(range(60))
     assert history.episode.values.tolist() == list(range(60))
     assert told[-1] == ""
@@ -241,7 +241,7 @@ def test_a_window_that_stands_still_does_not_hold_up_the_store(
         client.submit_run(worker, run_id="worked")
         controller.subscribe_to_run("worked")
         controller.register_tab("worked", ALL_AGENTS, tab)
-        qtbot.waitUntil(lambda: tab.accounted > 0, timeout=PATIENCE)
+        qtbot.waitUntil(lambda: tab.accounted > 0, timeout=patience_ms())
         before, looks = client.run("worked").steps, tab.looks
         until(lambda: client.run("worked").steps >= min(before + 4000, 20_000))
         assert tab.looks == looks  # really: nothing was delivered meanwhile
@@ -249,10 +249,10 @@ def test_a_window_that_stands_still_does_not_hold_up_the_store(
         # The worker may have begun before it was followed.
         followed = 20_000 - (controller._runs["worked"].feed.steps_before or 0)
         history = controller.history("worked")
-        qtbot.waitUntil(lambda: history.steps == followed, timeout=PATIENCE)
+        qtbot.waitUntil(lambda: history.steps == followed, timeout=patience_ms())
         controller.give_back("worked", ALL_AGENTS, INITIAL_CREDITS)
     assert tab.accounted == followed
-    qtbot.waitUntil(lambda: controller.history("worked").episodes == 400, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: controller.history("worked").episodes == 400, timeout=patience_ms())
     assert controller.history("worked").episode.values.tolist() == list(range(400))
 
 
@@ -265,7 +265,7 @@ def test_a_following_window_needs_no_more_memory_the_more_steps_there_were(
     def follow(steps: int) -> int:
         sender.steps(steps, ("a", "b"))
         expected = sender.committed().steps
-        qtbot.waitUntil(lambda: controller.history(RUN).steps == expected, timeout=PATIENCE)
+        qtbot.waitUntil(lambda: controller.history(RUN).steps == expected, timeout=patience_ms())
         tab.shown.clear()
         return tracemalloc.get_traced_memory()[0]
 
@@ -312,7 +312,7 @@ def test_a_tab_may_register_before_its_run_is_followed(qtbot: QtBot, daemon: Dae
     Sender(daemon).steps(7)
     controller = LiveTelemetryController(lambda: connect_to(daemon))
     tab = Tab(controller).register("")
-    qtbot.waitUntil(lambda: tab.accounted == 7, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.accounted == 7, timeout=patience_ms())
     controller.close()
 
 

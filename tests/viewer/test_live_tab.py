@@ -34,8 +34,8 @@ from lanekit.viewer.live.table_models import (
 )
 from lanekit.viewer.live.table_view import NewestFirstView
 from lanekit.viewer.palette import DARK, LIGHT
+from patience import patience_ms
 
-PATIENCE = 60_000
 MakeTab = Callable[..., LiveTelemetryTab]
 
 # What Qt says of any window whose least size changes, off screen.
@@ -94,7 +94,7 @@ def test_steps_and_episodes_come_into_the_tables_newest_first(
     sender.steps(30)
     sender.episodes(40)
     qtbot.waitUntil(
-        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (30, 40), timeout=PATIENCE
+        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (30, 40), timeout=patience_ms()
     )
     assert numbers(tab.steps, "Step") == list(range(29, -1, -1))
     assert tab.steps.texts(0) == ("(unnamed)", "0", "29", "29", "", "1", "[0.5]")
@@ -112,7 +112,7 @@ def test_the_curve_of_a_known_run_is_on_the_screen(
 ) -> None:
     Sender(daemon).episodes(101)
     tab = make_tab()
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 101, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 101, timeout=patience_ms())
     tab.smoothing.slider.setValue(0)
     for dark, colours in ((True, DARK), (False, LIGHT)):
         appearance().set_dark(dark)
@@ -133,7 +133,7 @@ def test_25_000_episodes_of_history_are_all_there(
 ) -> None:
     Sender(daemon).episodes(25_000)
     tab = make_tab()
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 25_000, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 25_000, timeout=patience_ms())
     assert numbers(tab.episodes, "Episode") == list(range(24_999, -1, -1))
 
 
@@ -147,18 +147,18 @@ def test_a_daemon_killed_and_restarted_in_the_middle_costs_no_episode_and_repeat
     with connect_to(daemon) as client:
         client.submit_run(worker, run_id="worked")
     tab = make_tab(ALL_AGENTS, "worked")
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() > 20, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() > 20, timeout=patience_ms())
     daemon.kill()
-    qtbot.waitUntil(lambda: tab.status.state == "away", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.state == "away", timeout=patience_ms())
     assert str(daemon.socket) in tab.status.problem
     assert "goes on by itself" in tab.status.problem
     assert tab.episodes.rowCount() > 20
     daemon.start()
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() >= 300, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() >= 300, timeout=patience_ms())
     assert numbers(tab.episodes, "Episode") == list(range(299, -1, -1))
     # The worker may have begun before it was followed.
     followed = 15_000 - (tab.controller._runs["worked"].feed.steps_before or 0)
-    qtbot.waitUntil(lambda: tab.status.shown + tab.status.missed == followed, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown + tab.status.missed == followed, timeout=patience_ms())
     assert tab.status.state in ("live", "sampling")
     assert tab.status.problem == ""
     positions = [row.position for row in tab.steps.rows]
@@ -180,7 +180,9 @@ def test_too_many_steps_are_counted_and_said_to_be_in_the_store(
         sender.steps(500)
         qtbot.wait(1)
     committed = sender.committed().steps
-    qtbot.waitUntil(lambda: tab.status.shown + tab.status.missed == committed, timeout=PATIENCE)
+    qtbot.waitUntil(
+        lambda: tab.status.shown + tab.status.missed == committed, timeout=patience_ms()
+    )
     assert "sampling" in states
     assert tab.status.missed > 0
     text = f"Dropped for display: {tab.status.missed:,} of {committed:,} steps."
@@ -188,7 +190,7 @@ def test_too_many_steps_are_counted_and_said_to_be_in_the_store(
     assert "Everything is in the store" in tab.status.missedText
     assert any(label.text() == tab.status.missedText for label in tab.findChildren(QLabel))
     assert numbers(tab.steps, "Reward")[0] == committed - 1  # the newest is always shown
-    qtbot.waitUntil(lambda: tab.status.state == "live", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.state == "live", timeout=patience_ms())
     assert words[-1] == "resumed"
 
 
@@ -198,14 +200,16 @@ def test_a_window_that_stood_still_shows_the_newest_and_counts_the_rest(
     tab = make_tab()
     sender = Sender(daemon)
     sender.steps(10)
-    qtbot.waitUntil(lambda: tab.status.shown == 10, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == 10, timeout=patience_ms())
     began = time.monotonic()
     while time.monotonic() < began + 1.0:  # the event loop does not turn
         sender.steps(200)
     committed = sender.committed().steps
     assert committed > 10
     assert tab.status.shown == 10
-    qtbot.waitUntil(lambda: tab.status.shown + tab.status.missed == committed, timeout=PATIENCE)
+    qtbot.waitUntil(
+        lambda: tab.status.shown + tab.status.missed == committed, timeout=patience_ms()
+    )
     assert tab.steps.rows[0].position == committed - 1
 
 
@@ -217,7 +221,7 @@ def test_a_tab_of_all_agents_has_a_colour_for_each_and_a_choice(
     sender.steps(30, ("a", "b", "c"))
     tab = make_tab(ALL_AGENTS)
     qtbot.waitUntil(
-        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (30, 30), timeout=PATIENCE
+        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (30, 30), timeout=patience_ms()
     )
     assert [curve.name for curve in tab.returns.curves] == ["a", "b", "c"]
     assert [name for _, name, _ in tab.legend.entries()] == ["a", "b", "c"]
@@ -235,7 +239,7 @@ def test_a_tab_of_all_agents_has_a_colour_for_each_and_a_choice(
     sender.episodes(3, ("a", "b", "c"))
     sender.steps(3, ("a", "b", "c"))
     qtbot.waitUntil(
-        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (11, 11), timeout=PATIENCE
+        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (11, 11), timeout=patience_ms()
     )
     assert numbers(tab.episodes, "Episode") == list(range(31, -1, -3))
     tab.choose_agent(None)
@@ -250,7 +254,7 @@ def test_a_tab_of_one_agent_shows_no_other(
     sender.steps(30, ("a", "b"))
     tab = make_tab("b")
     qtbot.waitUntil(
-        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (15, 15), timeout=PATIENCE
+        lambda: (tab.steps.rowCount(), tab.episodes.rowCount()) == (15, 15), timeout=patience_ms()
     )
     assert not tab.choice.isVisible()
     assert tab.step_view.isColumnHidden(0)
@@ -263,7 +267,7 @@ def test_the_slider_smooths_all_curves_and_alters_no_number(
 ) -> None:
     Sender(daemon).episodes(500)
     tab = make_tab()
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 500, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 500, timeout=patience_ms())
     tab.smoothing.slider.setFocus()
     QTest.keyClick(tab.smoothing.slider, Qt.Key.Key_Home)
     assert [plot.window_size for plot in tab.plots] == [1, 1, 1]
@@ -280,11 +284,11 @@ def test_a_tab_that_was_left_takes_nothing_more(
     tab, other = make_tab(), make_tab()
     sender = Sender(daemon)
     sender.steps(5)
-    qtbot.waitUntil(lambda: tab.status.shown == other.status.shown == 5, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == other.status.shown == 5, timeout=patience_ms())
     tab.close()
     tab.leave()
     sender.steps(5)
-    qtbot.waitUntil(lambda: other.status.shown == 10, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: other.status.shown == 10, timeout=patience_ms())
     assert tab.status.shown == 5
 
 
@@ -296,7 +300,7 @@ def test_a_tab_that_is_destroyed_without_a_word_does_no_harm(
     with qtbot.waitSignal(gone.destroyed):
         gone.deleteLater()
     Sender(daemon).steps(5)
-    qtbot.waitUntil(lambda: other.status.shown == 5, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: other.status.shown == 5, timeout=patience_ms())
 
 
 def test_nothing_holds_on_to_a_tab_that_was_closed(
@@ -308,13 +312,14 @@ def test_nothing_holds_on_to_a_tab_that_was_closed(
     for _ in range(3):
         tab = LiveTelemetryTab(RUN, "", other.controller)
         tab.show()
-        qtbot.waitUntil(lambda tab=tab: tab.status.shown == 5, timeout=PATIENCE)
+        qtbot.waitUntil(lambda tab=tab: tab.status.shown == 5, timeout=patience_ms())
         tab.close()
         tab.deleteLater()
         closed.append(weakref.ref(tab))
         del tab
     qtbot.waitUntil(
-        lambda: (gc.collect(), [each() for each in closed])[1] == [None] * 3, timeout=10_000
+        lambda: (gc.collect(), [each() for each in closed])[1] == [None] * 3,
+        timeout=patience_ms(10),
     )
 
 
@@ -325,7 +330,7 @@ def test_of_very_many_agents_some_are_drawn_and_each_can_be_chosen(
     sender = Sender(daemon)
     sender.episodes(400, agents)
     tab = make_tab(ALL_AGENTS)
-    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 400, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.episodes.rowCount() == 400, timeout=patience_ms())
     assert len(tab.returns.curves) == MOST_CURVES
     assert "184 more" in tab.legend.toolTip()
     tab.choose_agent("agent-150")
@@ -346,7 +351,7 @@ def test_a_run_that_is_over_says_so(qtbot: QtBot, daemon: DaemonProcess, make_ta
     tab = make_tab()
     assert tab.status.state == "waiting"
     Sender(daemon).steps(5)
-    qtbot.waitUntil(lambda: tab.status.shown == 5, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == 5, timeout=patience_ms())
     tab.controller.run_ended(RUN)
     assert (tab.status.state, tab.status.text) == ("ended", "The run is over")
     assert make_tab().status.state == "ended"  # also if it is opened later
@@ -362,14 +367,14 @@ def test_a_run_whose_worker_comes_back_is_live_again(
     tab = make_tab()
     sender = Sender(daemon)
     sender.steps(5)
-    qtbot.waitUntil(lambda: tab.status.shown == 5, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == 5, timeout=patience_ms())
     tab.controller.run_ended(RUN)
     sender.steps(5)  # its last ones, which were on their way
-    qtbot.waitUntil(lambda: tab.status.shown == 10, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == 10, timeout=patience_ms())
     assert tab.status.state == "ended"
     monkeypatch.setattr(status, "LAST_STEPS_SECONDS", 0.0)
     sender.steps(5)
-    qtbot.waitUntil(lambda: tab.status.shown == 15, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: tab.status.shown == 15, timeout=patience_ms())
     assert tab.status.state == "live"
 
 

@@ -20,6 +20,7 @@ from lanekit.viewer.fastlane.tab import FastLaneTab
 from lanekit.viewer.live.tab import LiveTelemetryTab
 from lanekit.viewer.replay.window import ReplayWindow
 from lanekit.viewer.window.main_window import MainWindow
+from patience import patience
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
@@ -336,4 +337,4 @@ def end_daemon_of(directory: Path) -> None:
         words = process.info["cmdline"] or []
         if "daemon" in words and any(str(directory) in word for word in words):
             process.terminate()
-            process.wait(30)
+            process.wait(patience(30))

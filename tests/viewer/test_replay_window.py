@@ -27,12 +27,12 @@ from lanekit.viewer.replay import loader
 from lanekit.viewer.replay import model as replay_model
 from lanekit.viewer.replay.episode_list import EpisodeList
 from lanekit.viewer.replay.window import ReplayWindow
+from patience import patience, patience_ms
 
 # Qt's platform without a screen has no window manager to tell sizes to.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
 OpenReplay = Callable[..., ReplayWindow]
-PATIENCE_MS = 20_000
 
 
 @pytest.fixture
@@ -52,14 +52,15 @@ def open_replay(qtbot: QtBot, store_path: Path) -> Iterator[OpenReplay]:
         window.show()
         window.activateWindow()
         qtbot.waitUntil(
-            lambda: window.model.tape is not None or window.model.problem != "", timeout=PATIENCE_MS
+            lambda: window.model.tape is not None or window.model.problem != "",
+            timeout=patience_ms(20),
         )
         return window
 
     yield open_window
     for window in windows:
         window.close()
-        qtbot.waitUntil(lambda w=window: not w.model.loader.is_alive, timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda w=window: not w.model.loader.is_alive, timeout=patience_ms(20))
 
 
 def record(path: Path, *steps: list[pb.Step], run_id: str = "run") -> None:
@@ -73,7 +74,7 @@ def wait_for_frame(qtbot: QtBot, window: ReplayWindow, index: int) -> None:
     def shown() -> bool:
         return window.model.index == index and window.model.shown_index == index
 
-    qtbot.waitUntil(shown, timeout=PATIENCE_MS)
+    qtbot.waitUntil(shown, timeout=patience_ms(20))
 
 
 def shown_pixels(window: ReplayWindow) -> np.ndarray:
@@ -110,7 +111,7 @@ def test_the_frame_is_on_the_screen_crisp_and_in_its_aspect_ratio(
     window = open_replay()
     window.model.seek(150)
     wait_for_frame(qtbot, window, 150)
-    qtbot.waitUntil(lambda: _on_screen(window)[-1, -1, 0] == 150, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: _on_screen(window)[-1, -1, 0] == 150, timeout=patience_ms(20))
     pixels = _on_screen(window)
     height, width = pixels.shape[:2]
     assert abs(width / height - 6 / 4) < 0.02
@@ -158,7 +159,7 @@ def test_space_plays_to_the_end_and_then_from_the_beginning(
     window.model.moved.connect(lambda: seen.append(window.model.index))
     qtbot.keyClick(window, Qt.Key.Key_Space)
     assert window.model.playing
-    qtbot.waitUntil(lambda: not window.model.playing, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not window.model.playing, timeout=patience_ms(20))
     assert window.model.index == 29
     assert seen == sorted(seen)
     wait_for_frame(qtbot, window, 29)
@@ -177,7 +178,7 @@ def test_a_loop_begins_again(qtbot: QtBot, open_replay: OpenReplay, store_path: 
     seen: list[int] = []
     window.model.moved.connect(lambda: seen.append(window.model.index))
     qtbot.keyClick(window, Qt.Key.Key_Space)
-    qtbot.waitUntil(lambda: seen.count(0) >= 2, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: seen.count(0) >= 2, timeout=patience_ms(20))
     assert window.model.playing
 
 
@@ -193,12 +194,12 @@ def test_plus_and_minus_change_the_speed_within_its_bounds(
     monkeypatch.setattr(replay_model.time, "monotonic", lambda: now[0])
     window.model.play()
     now[0] += 1.003
-    qtbot.waitUntil(lambda: window.model.index == 160, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: window.model.index == 160, timeout=patience_ms(20))
     for _ in range(9):
         qtbot.keyClick(window, Qt.Key.Key_Minus)
     assert window.controls.speed.currentText() == "0.25×"
     now[0] += 4.2
-    qtbot.waitUntil(lambda: window.model.index == 170, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: window.model.index == 170, timeout=patience_ms(20))
 
 
 def test_the_mouse_seeks_on_the_slider_and_on_the_curve(
@@ -231,7 +232,9 @@ def test_episodes_and_agents_are_chosen_from_lists_and_by_key(
     assert choices.players.count() == 2
     model = window.model
     choices.players.activated.emit(choices.players.findText("w0 · red"))
-    qtbot.waitUntil(lambda: model.tape is not None and len(model.tape) == 4, timeout=PATIENCE_MS)
+    qtbot.waitUntil(
+        lambda: model.tape is not None and len(model.tape) == 4, timeout=patience_ms(20)
+    )
     assert [choices.episodes.itemText(i) for i in range(choices.episodes.count())] == [
         f"episode {number}: return 10, 4 steps" for number in range(3)
     ]
@@ -239,14 +242,16 @@ def test_episodes_and_agents_are_chosen_from_lists_and_by_key(
         qtbot.keyClick(window, key)
         qtbot.waitUntil(
             lambda episode=episode: model.tape is not None and model.tape.episode == episode,
-            timeout=PATIENCE_MS,
+            timeout=patience_ms(20),
         )
         wait_for_frame(qtbot, window, 0)
         np.testing.assert_array_equal(shown_pixels(window), picture(4 * episode))
     qtbot.keyClick(window, Qt.Key.Key_PageDown)
     assert model.episode == 2
     choices.players.activated.emit(choices.players.findText("w0 · blue"))
-    qtbot.waitUntil(lambda: model.tape is not None and len(model.tape) == 6, timeout=PATIENCE_MS)
+    qtbot.waitUntil(
+        lambda: model.tape is not None and len(model.tape) == 6, timeout=patience_ms(20)
+    )
     assert model.episode == 0
 
 
@@ -358,7 +363,7 @@ def test_a_clock_that_went_backwards_is_told_and_can_be_played(
     assert "went backwards" in window.remarks.text()
     window.model.set_speed(16.0)
     window.model.play()
-    qtbot.waitUntil(lambda: window.model.index == 5, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: window.model.index == 5, timeout=patience_ms(20))
 
 
 def test_the_window_obeys_while_a_frame_is_being_read_and_shows_only_the_newest(
@@ -373,12 +378,12 @@ def test_the_window_obeys_while_a_frame_is_being_read_and_shows_only_the_newest(
     def slow_disk(store: RunStore, frame_id: int) -> np.ndarray:
         begun.set()
         read.append(frame_id)
-        assert go_on.wait(20)
+        assert go_on.wait(patience(20))
         return read_pixels(store, frame_id)
 
     monkeypatch.setattr(loader, "read_pixels", slow_disk)
     qtbot.keyClick(window, Qt.Key.Key_Right)
-    assert begun.wait(20)
+    assert begun.wait(patience(20))
     for _ in range(30):
         qtbot.keyClick(window, Qt.Key.Key_Right)
     assert values(window)["step"] == "31 of 49"
@@ -400,11 +405,11 @@ def test_a_window_that_nobody_holds_stays_until_it_is_closed(
         return [w for w in QApplication.topLevelWidgets() if isinstance(w, ReplayWindow)]
 
     assert len(open_windows()) == 1
-    qtbot.waitUntil(lambda: open_windows()[0].model.tape is not None, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: open_windows()[0].model.tape is not None, timeout=patience_ms(20))
     reading = open_windows()[0].model.loader
     open_windows()[0].close()
-    qtbot.waitUntil(lambda: not reading.is_alive, timeout=PATIENCE_MS)
-    qtbot.waitUntil(lambda: not open_windows(), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not reading.is_alive, timeout=patience_ms(20))
+    qtbot.waitUntil(lambda: not open_windows(), timeout=patience_ms(20))
 
 
 def test_a_hundred_thousand_episodes_are_put_into_words_only_when_seen(

@@ -18,10 +18,9 @@ from lanekit.viewer.window.background import Background
 from lanekit.viewer.window.form_fields import LEFT_OUT, FormField, as_text, fields_of, parsed
 from lanekit.viewer.window.run_form import RunForm
 from lanekit.worker import DataclassConfig
+from patience import patience_ms
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
-
-PATIENCE = 30_000
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_the_run_starts_with_what_was_typed(form: RunForm, desk: WindowDesk, qtb
     fill(form, qtbot, "run_id", "typed")
     form.pictures.setCurrentIndex(2)
     qtbot.waitUntil(form.start.isEnabled)
-    with qtbot.waitSignal(form.submitted, timeout=PATIENCE) as told:
+    with qtbot.waitSignal(form.submitted, timeout=patience_ms(30)) as told:
         qtbot.mouseClick(form.start, Qt.MouseButton.LeftButton)
     assert told.args == ["typed"]
     assert not form.isVisible()
@@ -173,7 +172,7 @@ def test_a_run_without_a_name_gets_one(form: RunForm, desk: WindowDesk, qtbot: Q
     desk.daemon.start()
     fill(form, qtbot, "total_steps", "1")
     qtbot.waitUntil(form.start.isEnabled)
-    with qtbot.waitSignal(form.submitted, timeout=PATIENCE) as told:
+    with qtbot.waitSignal(form.submitted, timeout=patience_ms(30)) as told:
         qtbot.keyClick(line(form, "total_steps"), Qt.Key.Key_Return)
     assert told.args is not None
     assert told.args[0].startswith("stepping-")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from stored_runs import RUN, Sender, running_daemon
 
+from patience import patience
+
 pytestmark = pytest.mark.once
 
 # Whoever follows the page looks, and closes the window. Here it is closed when it has been painted.
@@ -59,7 +61,7 @@ def test_a_program_of_the_page_opens_its_window(program: str) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=patience(120),
             check=False,
         )
     assert (done.returncode, done.stdout) == (0, "painted\n"), done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,15 +17,14 @@ from writers import StartWriter
 
 from lanekit.viewer.palette import LIGHT
 from lanekit.viewer.qt_platform import missing_packages
-from patience import until
-
-PATIENCE = 60.0
+from patience import patience, until
+from working_programs import working
 
 
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[VirtualScreen]:
     """A screen of its own for each test."""
-    missing = [*missing_packages("xcb"), *([] if shutil.which("Xvfb") else ["xvfb"])]
+    missing = [*missing_packages("xcb"), *([] if working("Xvfb", "-help") else ["xvfb"])]
     if missing:
         pytest.skip(f"this machine lacks {' '.join(missing)}")
     with virtual_screen(tmp_path) as made:
@@ -53,7 +51,7 @@ def shown(screen: VirtualScreen, state: Path, *arguments: str) -> Iterator[None]
     try:
         yield
         process.terminate()
-        said, _ = process.communicate(timeout=PATIENCE)
+        said, _ = process.communicate(timeout=patience())
     finally:
         process.kill()
         process.wait()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from web_desk import CHROMIUM, PATIENCE_MS, Desk, MakePage
+from web_desk import CHROMIUM, Desk, MakePage
 
-from patience import until
+from patience import patience_ms, until
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def desk() -> Iterator[Desk]:
     try:
         desk.train(desk.done, 6, 0.0, 3)
         with desk.client() as client:
-            until(lambda: client.run(desk.done).ended_wall_time_ns, timeout=90)
+            until(lambda: client.run(desk.done).ended_wall_time_ns, seconds=90)
         desk.train(desk.learning, 1_000_000, 0.05, 0)
         yield desk
     finally:
@@ -48,7 +48,7 @@ def new_page(browser: Browser, desk: Desk) -> Iterator[MakePage]:
 
     def make(path: str = "", *, logged_in: bool = True, **settings: Any) -> Page:
         context = browser.new_context(**settings)
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(patience_ms(90))
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))

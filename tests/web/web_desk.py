@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,17 +10,17 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE.parent / "slow"))
 
 from daemon_process import DaemonProcess  # noqa: E402
 
 from lanekit.slow.daemon_client import DaemonClient  # noqa: E402
-from patience import until  # noqa: E402
+from patience import patience_ms, until  # noqa: E402
+from working_programs import working  # noqa: E402
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-PATIENCE_MS = 90_000
-"""For a loaded machine: everything that is waited for comes, sooner or later."""
-expect.set_options(timeout=PATIENCE_MS)
+CHROMIUM = working("chromium") or "/usr/bin/chromium"
+expect.set_options(timeout=patience_ms(90))
 
 
 class Desk:
@@ -46,7 +45,7 @@ class Desk:
         worker = [sys.executable, str(HERE / "learning_worker.py")]
         with self.client() as client:
             client.submit_run([*worker, str(episodes), str(pause), str(filmed)], run_id=run_id)
-            until(lambda: client.run(run_id).steps, timeout=90)
+            until(lambda: client.run(run_id).steps, seconds=90)
 
     def close(self) -> None:
         with self.client() as client:
@@ -62,7 +61,7 @@ PAUSE = 0.25
 
 def eventually(condition: Callable[[], object]) -> None:
     """Wait until a look at a page finds what it looks for."""
-    until(condition, timeout=PATIENCE_MS / 1000, pause=PAUSE)
+    until(condition, seconds=90, pause=PAUSE)
 
 
 MakePage = Callable[..., Page]

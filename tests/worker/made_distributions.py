@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import patience
+
 METADATA = """\
 from lanekit.worker import WorkerCapabilities, WorkerMetadata
 
@@ -101,7 +103,7 @@ class Site:
             [sys.executable, "-m", "lanekit", *arguments],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=patience(120),
             env=self.variables,
             check=False,
         )

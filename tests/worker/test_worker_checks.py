@@ -27,6 +27,7 @@ from lanekit.worker.checks.about_runs import (
     why_not_under_way,
 )
 from lanekit.worker.checks.watched_run import WatchedRun
+from patience import patience
 
 PRINTS = """\
 import argparse, json, signal, subprocess, sys, time
@@ -49,10 +50,10 @@ def subject(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Subjec
     monkeypatch.setenv("PYTHONPATH", str(site.directory))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    def install(timeout: float = 60.0, **changed: str) -> Subject:
+    def install(timeout: float | None = None, **changed: str) -> Subject:
         name = f"w{abs(hash(str(site.directory)))}"
         site.install_worker(name, **changed)
-        return Subject(find_worker(name), timeout=timeout)
+        return Subject(find_worker(name), timeout=patience() if timeout is None else timeout)
 
     return install
 

@@ -16,6 +16,7 @@ import pytest
 from training_process import TRAININGS, Start
 
 from lanekit.worker.reporting import without_daemon_options
+from patience import patience
 
 
 def worker(*options: str, status: int, **variables: str) -> str:
@@ -23,7 +24,7 @@ def worker(*options: str, status: int, **variables: str) -> str:
         [sys.executable, str(TRAININGS), "counts", *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         env={**os.environ, **variables},
         check=False,
     )
@@ -105,7 +106,7 @@ def daemon(state: Path) -> Iterator[dict[str, str]]:
     assert process.stdout.readline().startswith("listening on")
     yield variables
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=patience())
 
 
 def recorded(variables: dict[str, str]) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def recorded(variables: dict[str, str]) -> dict[str, Any]:
         [sys.executable, "-m", "lanekit", "runs", "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         env={**os.environ, **variables},
         check=True,
     )
@@ -124,7 +125,7 @@ def recorded(variables: dict[str, str]) -> dict[str, Any]:
 
 def test_with_grpc_the_daemon_records_the_run(start: Start, daemon: dict[str, str]) -> None:
     run = start("counts", "--grpc", variables=daemon)
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=patience())
     assert run.returncode == 0, errors
     record = recorded(daemon)
     assert (record["run_id"], record["state"]) == ("a-run", "completed")
@@ -133,7 +134,7 @@ def test_with_grpc_the_daemon_records_the_run(start: Start, daemon: dict[str, st
 
 def test_with_grpc_a_failure_is_the_exit_status(start: Start, daemon: dict[str, str]) -> None:
     run = start("fails", "--grpc", "--grpc-target", daemon["LANEKIT_DAEMON"], variables=daemon)
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=patience())
     assert run.returncode == 1, errors
     assert recorded(daemon)["state"] == "failed"
 
@@ -143,7 +144,7 @@ def test_without_a_daemon_training_goes_on_and_the_warning_says_what_to_do(
 ) -> None:
     variables = {"LANEKIT_STATE": str(state), "LANEKIT_DAEMON": f"unix:{state / 'd.sock'}"}
     run = start("counts", "--grpc", variables=variables)
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=patience())
     assert errors.count("training goes on") == 1
     assert "`lanekit daemon` starts one" in errors
     (spool,) = (state / "spool").iterdir()
@@ -162,7 +163,7 @@ def test_under_a_proxy_grpc_starts_no_second_one(start: Start) -> None:
 def test_an_address_that_is_none_is_a_misuse(start: Start) -> None:
     pytest.importorskip("grpc")
     run = start("counts", "--grpc", "--grpc-target", "nowhere")
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=patience())
     assert run.returncode == 2
     assert "'nowhere' is no daemon's address" in errors
 
@@ -185,7 +186,7 @@ def test_sigterm_reaches_the_worker_through_its_proxy(start: Start, daemon: dict
     while not list(spools.glob("*/worker.json")) or not recorded_events(daemon):
         assert run.poll() is None
     run.send_signal(signal.SIGTERM)
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=patience())
     assert run.returncode == 0, errors
     (spool,) = spools.glob("a-run-*")
     assert (spool / "worker.err").read_text().endswith("a-run: stopped\n")
@@ -196,7 +197,7 @@ def recorded_events(variables: dict[str, str]) -> int:
         [sys.executable, "-m", "lanekit", "runs", "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         env={**os.environ, **variables},
         check=False,
     )

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from lanekit.cli import build_parser
+from patience import patience
 
 
 def blocks(root: Path, language: str) -> list[str]:
@@ -22,7 +23,7 @@ def test_the_worker_on_the_page_runs_as_written(root: Path, tmp_path: Path) -> N
     (tmp_path / "config.json").write_text('{"run_id": "first"}')
     command = [sys.executable, "-W", "error", "page.py", "--config", "config.json"]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=patience(), check=False
     )
     assert (done.returncode, done.stderr) == (0, "first: completed\n")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -43,7 +44,7 @@ def test_the_pages_commands_are_known(root: Path) -> None:
 def test_the_page_and_the_command_tell_the_same_next_steps(root: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lanekit", "worker", "new", "my-walker"]
     said = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=patience(), check=True
     ).stdout
     (page,) = blocks(root, "console")
     for line in page.splitlines():

@@ -21,6 +21,7 @@ from training_process import TRAININGS, Start
 
 from lanekit.slow.emit import Emitter
 from lanekit.worker import WorkerRuntime
+from patience import patience
 
 ALWAYS = 10**9
 
@@ -199,7 +200,7 @@ def test_training_goes_on_when_the_reader_of_its_output_is_gone(start: Start) ->
     run.stdout.close()
     assert run.stderr is not None
     errors = run.stderr.read()
-    assert run.wait(60) == 0, errors
+    assert run.wait(patience()) == 0, errors
     assert errors.count("training goes on without it") == 1
     assert "trained on after True" in errors
     assert errors.endswith("a-run: completed\n")
@@ -214,7 +215,7 @@ def test_a_full_disk_behind_its_output_does_not_end_a_training(tmp_path: Path) -
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=patience(),
             check=False,
         )
     assert done.returncode == 0, done.stderr
@@ -285,5 +286,5 @@ def test_a_run_in_a_thread_leaves_signals_alone() -> None:
 
     run = Looking(Config(run_id="a", total_steps=3), telemetry=Emitter(io.StringIO()))
     with ThreadPoolExecutor() as pool:
-        assert pool.submit(run.run).result(60)["status"] == "completed"
+        assert pool.submit(run.run).result(patience())["status"] == "completed"
     assert seen == [before]

@@ -19,6 +19,7 @@ from made_distributions import Site
 
 from lanekit.errors import WorkerError
 from lanekit.worker.scaffold import check_name, write_package
+from patience import patience
 
 FILES = {
     *("README.md", "pyproject.toml", "config.json", ".gitignore", "tests/test_worker.py"),
@@ -102,7 +103,7 @@ class Newcomer:
             cwd=cwd or self.directory,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=patience(200),
             env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
             check=False,
         )

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from patience import patience
+
 TRAININGS = Path(__file__).with_name("small_trainings.py")
 
 
@@ -26,7 +28,7 @@ class TrainingProcess(subprocess.Popen[str]):
 
     def finish(self) -> tuple[list[dict[str, Any]], str]:
         """Wait for its end; return the rest of its events, and what it said on stderr."""
-        output, errors = self.communicate(timeout=60)
+        output, errors = self.communicate(timeout=patience())
         return [json.loads(line) for line in output.splitlines()], errors
 
 

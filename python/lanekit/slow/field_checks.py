@@ -9,18 +9,25 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from itertools import accumulate
 
 import msgspec
 from google.protobuf.message import DecodeError, EncodeError
 
 from lanekit.errors import InvalidEvent
+from lanekit.slow.limits import MAX_JSON_DEPTH
 from lanekit.slow.proto import telemetry_pb2 as pb
 
 MAX_NAME_BYTES = 256
+TOO_DEEP = f"nested too deeply: at most {MAX_JSON_DEPTH} levels of arrays and objects"
+"""Why JSON beyond the limit is refused."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _json_value = msgspec.json.Decoder(msgspec.Raw)
 _json_values = msgspec.json.Decoder(list[msgspec.Raw])
+_JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def check_size(text: str, where: str) -> None:
@@ -44,17 +51,36 @@ def check_name(text: str, where: str) -> None:
         raise InvalidEvent(f"{where} must not have control characters; got {found[0]!r} in it")
 
 
+def is_too_deep(text: bytes) -> bool:
+    """Tell whether a JSON text is nested more deeply than :data:`~.limits.MAX_JSON_DEPTH`."""
+    # Most texts have no room for so many brackets. The cheapest questions come first.
+    if (
+        len(text) <= 2 * MAX_JSON_DEPTH
+        or max(text.rfind(b"["), text.rfind(b"{")) < MAX_JSON_DEPTH
+        or text.count(b"[") + text.count(b"{") <= MAX_JSON_DEPTH
+    ):
+        return False
+    brackets = _JSON_STRING.sub(b"", text).translate(_BRACES_AS_BRACKETS, _NO_BRACKETS)
+    # Whatever holds no other goes, level by level: nearly all of an array of arrays at once.
+    for _ in range(8):
+        brackets = brackets.replace(b"[]", b"")
+    levels = accumulate(1 if byte == ord("[") else -1 for byte in brackets)
+    return any(level > MAX_JSON_DEPTH - 8 for level in levels)
+
+
 def check_json(text: bytes, name: str, row: int) -> None:
-    """Refuse what is neither empty nor JSON."""
+    """Refuse what is neither empty nor JSON, and JSON that is nested too deeply."""
     if not text:
         return
     try:
         text.decode()
     except UnicodeDecodeError as error:
         raise InvalidEvent(f"row {row}: {name} must be UTF-8; {error}") from None
+    if is_too_deep(text):
+        raise InvalidEvent(f"row {row}: {name} is {TOO_DEEP}")
     try:
-        _json_value.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        _decode(text)
+    except msgspec.DecodeError as error:
         raise InvalidEvent(f"row {row}: {name} must be JSON, or empty; {error}") from None
 
 
@@ -71,17 +97,15 @@ def check_json_column(column: Sequence[bytes], name: str, rows: Sequence[int]) -
     texts = list(column)
     if not _are_all_json([text for text in texts if text] if b"" in texts else texts):
         for row, text in zip(rows, texts, strict=True):
-            try:
-                check_json(text, name, row)
-            except InvalidEvent:
-                if not _is_deep_json(text):
-                    raise
+            check_json(text, name, row)
 
 
 def _are_all_json(texts: list[bytes]) -> bool:
     """Tell whether each is a JSON value by itself, in one go. False: look at each."""
     if not texts:
         return True
+    if any(map(is_too_deep, texts)):
+        return False
     lined = b"\n".join(texts)
     if lined.count(b"\n") != len(texts) - 1:
         return False
@@ -101,28 +125,24 @@ def _are_all_json(texts: list[bytes]) -> bool:
     return b"\n".join(values) == lined
 
 
-def _is_deep_json(text: bytes) -> bool:
-    """Tell whether a text is JSON that is only too deeply nested for this place of the stack.
+def _decode(text: bytes) -> None:
+    """Let msgspec read a text that is not nested too deeply, however little stack is left here."""
+    try:
+        _json_value.decode(text)
+    except RecursionError:
+        problems: list[msgspec.DecodeError] = []
 
-    Senders decode a line where they are, and how deep that may go depends on the stack's depth. A
-    thread of its own has more of it left than any sender had: what one accepted passes here.
-    """
-    if text.count(b"[") + text.count(b"{") < 100:
-        return False
-    passed = []
+        def decode() -> None:
+            try:
+                _json_value.decode(text)
+            except msgspec.DecodeError as error:
+                problems.append(error)
 
-    def decode() -> None:
-        try:
-            text.decode()
-            _json_value.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        passed.append(True)
-
-    thread = threading.Thread(target=decode, name="lanekit-deep-json")
-    thread.start()
-    thread.join()
-    return bool(passed)
+        thread = threading.Thread(target=decode, name="lanekit-deep-json")
+        thread.start()
+        thread.join()
+        if problems:
+            raise problems[0] from None
 
 
 def check_unknown(blob: bytes, row: int) -> None:

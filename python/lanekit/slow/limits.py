@@ -18,6 +18,11 @@ DB_SINK_CHECKPOINT_INTERVAL = 4096
 
 MAX_LINE_BYTES = 64 * 2**20
 """A worker's longest line."""
+MAX_JSON_DEPTH = 256
+"""How deeply arrays and objects of a worker's line may be nested, the line's own object counted.
+
+Python 3.11 ends a recursion after 1,000 levels, the caller's own included; newer ones later. Far
+below all of them, whether a line is taken depends neither on the interpreter nor on the caller."""
 MAX_MESSAGE_BYTES = 80 * 2**20
 """The largest gRPC message: one event of the longest line, and what surrounds it."""
 MAX_BATCH_ROWS = 65_536

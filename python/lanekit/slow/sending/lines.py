@@ -22,8 +22,8 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from lanekit.errors import InvalidEvent
-from lanekit.slow.field_checks import check_name, check_size
-from lanekit.slow.limits import MAX_LINE_BYTES
+from lanekit.slow.field_checks import TOO_DEEP, check_name, check_size, is_too_deep
+from lanekit.slow.limits import MAX_JSON_DEPTH, MAX_LINE_BYTES
 
 TOO_LONG = f"longer than {MAX_LINE_BYTES} bytes"
 """Why a line beyond the limit is rejected."""
@@ -156,8 +156,6 @@ _KNOWN: dict[str, frozenset[str]] = {
     "episode": frozenset({*EpisodeLine.__struct_encode_fields__, "event_type"}),
     "event": frozenset(EventLine.__struct_encode_fields__),
 }
-_VALUE = msgspec.json.Decoder(Raw)
-_DEPTH_MARGIN = 200
 _ANY_SHAPE = frozenset({"action", "observation", "info", "render_hint"})
 
 _run_id: Callable[[Any], str | None] = attrgetter("run_id")
@@ -182,13 +180,11 @@ class LineParser:
 
         Only the journal's very last line may lack its line end.
         """
-        # Both ways call msgspec from this very frame: how deeply a value may be nested depends on
-        # the depth of the caller's stack, and must not depend on the way.
         lines = _count_lines(chunk)
         if lines:
             try:
                 rows = _STEP_OR_EPISODE.decode_lines(chunk)
-            except (msgspec.DecodeError, RecursionError):
+            except msgspec.DecodeError:
                 rows = []
             if len(rows) == lines and (parsed := self._accept_all(rows)) is not None:
                 return parsed
@@ -198,10 +194,9 @@ class LineParser:
             if line[:1] != b"{" and line.lstrip(b" \t\r")[:1] != b"{":
                 parsed.prints.append(line)
             elif len(line) - line.endswith(b"\n") > MAX_LINE_BYTES:
-                if line.startswith(b'{"'):
-                    parsed.rejected.append(Rejected(offset, TOO_LONG, line.rstrip(b"\n")))
-                else:
-                    parsed.prints.append(line)
+                _refuse_or_print(parsed, line, offset, TOO_LONG)
+            elif is_too_deep(line):
+                _refuse_or_print(parsed, line, offset, TOO_DEEP)
             else:
                 decoder = _EVENT if line.startswith(b'{"event":') else _STEP_OR_EPISODE
                 try:
@@ -210,23 +205,19 @@ class LineParser:
                         line.decode()
                     _check(row, run_id)
                     _add(parsed, row, b"")
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _Refusal):
+                except (msgspec.DecodeError, UnicodeDecodeError, _Refusal):
                     fields: dict[str, Raw] | None = None
                     try:
                         line.decode()
                         fields = _OBJECT.decode(line)
                     except UnicodeDecodeError as error:
                         reason = f"not UTF-8: {error.reason} at byte {error.start}"
-                    except RecursionError:
-                        reason = "nested too deeply"
                     except msgspec.DecodeError as error:
                         reason = f"not JSON, or cut short: {error}"
                     if fields is not None:
                         self._take_fields(fields, line, offset, parsed)
-                    elif line.startswith(b'{"'):
-                        parsed.rejected.append(Rejected(offset, reason, line.rstrip(b"\n")))
                     else:
-                        parsed.prints.append(line)
+                        _refuse_or_print(parsed, line, offset, reason)
             offset += len(line)
         return parsed
 
@@ -245,8 +236,6 @@ class LineParser:
         else:
             parsed.steps = [row for row in rows if type(row) is StepLine]
             parsed.episodes = [(row, b"") for row in rows if type(row) is EpisodeLine]
-            if any(_too_deep(bytes(row.info)) for row, _ in parsed.episodes):
-                return None
         frames = list(map(_frame, parsed.steps))
         if frames.count(None) != len(frames) and any(map(_frame_problem, frames)):
             return None
@@ -277,11 +266,8 @@ class LineParser:
                 }
                 row = _DECODERS[kind].decode(msgspec.json.encode(given))
             _check(row, self._run_id)
-            extra_json = msgspec.json.encode(extra) if extra else b""
-            if _too_deep(extra_json):
-                raise _Refusal("nested too deeply")
-            _add(parsed, row, extra_json)
-        except (_Refusal, msgspec.DecodeError, RecursionError) as refusal:
+            _add(parsed, row, msgspec.json.encode(extra) if extra else b"")
+        except (_Refusal, msgspec.DecodeError) as refusal:
             parsed.rejected.append(Rejected(offset, str(refusal), line.rstrip(b"\n")))
 
 
@@ -297,8 +283,15 @@ def _count_lines(chunk: bytes) -> int:
     lines = chunk.count(b"\n")
     if chunk.count(b"}\n{") != lines - 1:
         return 0
-    if len(chunk) > MAX_LINE_BYTES and max(map(len, chunk.split(b"\n"))) > MAX_LINE_BYTES:
-        return 0
+    begin = 0
+    while begin < len(chunk):
+        # Short lines, which have no room for so many levels, are passed over several at a time.
+        end = chunk.rfind(b"\n", begin, begin + 2 * MAX_JSON_DEPTH + 1)
+        if end < 0:
+            end = chunk.index(b"\n", begin)
+            if end - begin > MAX_LINE_BYTES or is_too_deep(chunk[begin:end]):
+                return 0
+        begin = end + 1
     if not chunk.isascii():
         try:
             chunk.decode()
@@ -348,26 +341,8 @@ def _check(row: Line, run_id: str) -> None:
             raise _Refusal("`event` is empty")
         if bytes(row.payload)[:1] not in (b"", b"{"):
             raise _Refusal("`payload` must be an object")
-    if not isinstance(row, StepLine):
-        value = row.payload if isinstance(row, EventLine) else row.info
-        if _too_deep(bytes(value)):
-            raise _Refusal("nested too deeply")
     if isinstance(row, StepLine) and (problem := _frame_problem(row.frame)):
         raise _Refusal(problem)
-
-
-def _too_deep(value: bytes) -> bool:
-    """Tell whether a value comes close to the depth at which msgspec gives up.
-
-    The daemon decodes what belongs to episodes and events once more, further down its own stack.
-    """
-    if len(value) < 2 * _DEPTH_MARGIN:
-        return False
-    try:
-        _VALUE.decode(b"[" * _DEPTH_MARGIN + value + b"]" * _DEPTH_MARGIN)
-    except RecursionError:
-        return True
-    return False
 
 
 def _frame_problem(frame: FrameLine | None) -> str:
@@ -382,6 +357,14 @@ def _frame_problem(frame: FrameLine | None) -> str:
             f"pixels, found {len(frame.pixels)}"
         )
     return ""
+
+
+def _refuse_or_print(parsed: Parsed, line: bytes, offset: int, reason: str) -> None:
+    """Sort a line of which nothing can be made: it is a print unless it begins with ``{"``."""
+    if line.startswith(b'{"'):
+        parsed.rejected.append(Rejected(offset, reason, line.rstrip(b"\n")))
+    else:
+        parsed.prints.append(line)
 
 
 def _add(parsed: Parsed, row: Line, extra: bytes) -> None:
