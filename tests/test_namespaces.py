@@ -29,7 +29,7 @@ from lanekit import (
     segment_name,
 )
 from lanekit.fast.frame import inspect_frames
-from patience import until
+from patience import patience, until
 
 CONFIG = FastLaneConfig(8, 4, capacity=2)
 PIDS = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -57,6 +57,7 @@ class Elsewhere:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "LANEKIT_TEST_PATIENCE": "10"},  # no /proc, no load to ask for
         )
 
     def hear(self) -> Any:
@@ -163,7 +164,7 @@ def test_a_lane_has_one_trainer_whatever_its_number(run_id: str, elsewhere: Any)
         assert second.hear() == ["attached", 1]
         second.kill()
         with pytest.raises(lanekit.PeerLost):
-            server.wait_actions(100)  # that second one, though it has the first one's number
+            server.wait_actions(patience())  # that second one, though it has the first one's number
         with StepClient.attach(run_id) as client:
             assert client.state.client_pid == os.getpid()
 
@@ -176,7 +177,7 @@ def test_an_engine_that_dies_elsewhere_is_lost(
     with StepClient.attach(run_id) as client:
         engine.kill()
         with pytest.raises(lanekit.PeerLost):
-            client.step(np.zeros((1, 1), np.float32), timeout=100)
+            client.step(np.zeros((1, 1), np.float32), timeout=patience())
 
 
 # --- the trajectory lane --------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_a_consumer_elsewhere_takes_over_what_another_left(
     reader = TrajectoryReader.create(run_id, {"x": "float32"})
     producer = elsewhere(PIDS, "put", run_id, 3)
     assert producer.hear() == 3
-    with reader.get_batch(n=1, timeout=100) as batch:
+    with reader.get_batch(n=1, timeout=patience()) as batch:
         assert batch[0]["x"] == 1
     reader.leave()
     successor = elsewhere(within, "take", run_id, 2)
@@ -200,7 +201,7 @@ def test_a_consumer_elsewhere_takes_over_what_another_left(
     with TrajectoryReader.create(run_id, {"x": "float32"}) as third:
         with TrajectoryWriter.attach(run_id) as writer:
             writer.put({"x": 9.0})
-        with third.get_batch(n=1, timeout=100) as batch:
+        with third.get_batch(n=1, timeout=patience()) as batch:
             assert batch[0]["x"] == 9
 
 
@@ -214,9 +215,9 @@ def test_a_ring_is_free_when_its_producer_elsewhere_has_died(
             TrajectoryWriter.attach(run_id)
         assert [ring.liveness for ring in reader.stats().rings] == ["alive"]
         producer.kill()
-        with TrajectoryWriter.attach(run_id, timeout=100) as writer:
+        with TrajectoryWriter.attach(run_id, timeout=patience()) as writer:
             writer.put({"x": 5.0})
-            with reader.get_batch(n=3, timeout=100) as batch:
+            with reader.get_batch(n=3, timeout=patience()) as batch:
                 assert [float(record["x"]) for record in batch] == [1, 2, 5]
 
 
@@ -278,7 +279,7 @@ def put(run_id: str, count: str) -> None:
 
 def take(run_id: str, count: str) -> None:
     with TrajectoryReader.create(run_id, {"x": "float32"}) as reader:
-        with reader.get_batch(n=int(count), timeout=100) as batch:
+        with reader.get_batch(n=int(count), timeout=patience()) as batch:
             values = [float(record["x"]) for record in batch]
         tell(values)  # released by now
         stay()

@@ -32,7 +32,7 @@ from lanekit.integrations.showing.helper_process import HelperProcess
 from lanekit.integrations.showing.lanes import State, StateLane, slot_lane_of, state_lane_of
 from lanekit.integrations.showing.painter import ShadowPlan, plan_shadow, render_request
 from lanekit.integrations.showing.spec_file import SpecFile, digest_of, read_spec
-from patience import until
+from patience import patience, until
 
 Named = namedtuple("Named", "x y")
 
@@ -275,7 +275,7 @@ def last_words_of_the_helper(run_id: str, sources: list[str], stages: list[bytes
     request = render_request(run_id, sources, stages, max_hz=60.0, capacity=2)
     helper = HelperProcess(request)
     try:
-        with FastLaneReader.attach(run_id, timeout=60) as reader:
+        with FastLaneReader.attach(run_id, timeout=patience()) as reader:
 
             def ended() -> bool:
                 reader.latest_frame()
@@ -364,7 +364,7 @@ def test_what_a_killed_process_left_in_a_lane_of_a_grid_is_passed_over(run_id: s
         request = render_request(run_id, lanes, [stage], max_hz=60.0, capacity=2)
         helper = HelperProcess(request)
         try:
-            with FastLaneReader.attach(run_id, timeout=60) as reader:
+            with FastLaneReader.attach(run_id, timeout=patience()) as reader:
 
                 def shown() -> bool:
                     state = encode_state(worlds.CounterState().get_state(worlds.Counter()))
