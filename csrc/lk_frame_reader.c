@@ -246,7 +246,7 @@ static uint64_t wait_slice(const lk_frame_reader *reader) {
 }
 
 int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
-    if (strategy < LK_WAIT_HYBRID || strategy > LK_WAIT_BLOCK) {
+    if (!lk_wait_strategy_known(strategy)) {
         return LK_E_INVALID;
     }
     uint64_t now = 0;

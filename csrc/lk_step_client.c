@@ -234,6 +234,9 @@ int lk_step_send(lk_step_client *client, uint32_t request, struct lk_step_exchan
 
 int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
                     struct lk_step_exchange *out) {
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = lk_guard_enter(&client->guard);
     if (status != LK_OK) {
         return status;
@@ -243,6 +246,9 @@ int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
 
 int lk_step_step(lk_step_client *client, uint64_t timeout_ns, int strategy) {
     struct lk_step_exchange exchange;
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = lk_guard_enter(&client->guard);
     if (status != LK_OK) {
         return status;

@@ -215,6 +215,9 @@ static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strate
 
 int lk_step_wait_actions(lk_step_server *server, uint64_t timeout_ns, int strategy,
                          struct lk_step_exchange *out) {
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = enter(server);
     if (status != LK_OK) {
         return status;
