@@ -8,8 +8,11 @@
  *   - A function returns >= 0 on success and a negative enum lk_status otherwise. After
  *     LK_E_SYSTEM, errno holds the reason.
  *   - Handles are opaque. One handle belongs to one thread at a time: a second thread that calls in
- *     meanwhile gets LK_E_CONCURRENT and nothing else happens. A handle inherited over fork()
- *     answers LK_E_FORKED.
+ *     meanwhile gets LK_E_CONCURRENT and nothing else happens. Some calls only look: *_config of
+ *     what can not change, *_state, lk_step_under_way, lk_step_failure, lk_frame_watched,
+ *     lk_frame_heartbeat, and those of trajectories that ask for a view, a place or the writer's
+ *     ring. They may be made beside any other, also beside one that waits. A handle inherited over
+ *     fork() answers LK_E_FORKED.
  *   - *_close() ends the handle's use and may be called twice; *_free() also frees the handle.
  *   - Run ids are byte strings with an explicit size: any text works, of any length above zero.
  *   - Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one boot share.

@@ -21,9 +21,10 @@ struct lk_step_client {
     lk_segment *segment;
     struct lk_step_header *header;
     struct lk_step_regions regions;
-    uint64_t sent;     /* action_seq, from private memory */
-    uint64_t received; /* exchanges whose results the caller has */
-    uint64_t identity; /* how our place is marked */
+    /* Light calls look at these two while another thread exchanges: relaxed, always. */
+    _Atomic uint64_t sent;     /* action_seq, from private memory */
+    _Atomic uint64_t received; /* exchanges whose results the caller has */
+    uint64_t identity;         /* how our place is marked */
     struct lk_spin spin;
     struct lk_segment_header owner;
     struct lk_step_geometry geometry;
@@ -91,8 +92,8 @@ static int join(lk_step_client *client) {
     if (sent != completed) {
         return sent - completed <= client->geometry.halves ? LK_E_NOT_READY : LK_E_CORRUPT;
     }
-    client->sent = sent;
-    client->received = sent;
+    atomic_store_explicit(&client->sent, sent, memory_order_relaxed);
+    atomic_store_explicit(&client->received, sent, memory_order_relaxed);
     memset(client->regions.resets, LK_RESET_NO, client->geometry.num_envs);
     return LK_OK;
 }
@@ -164,21 +165,38 @@ static int leave(lk_step_client *client, int result) {
     return result;
 }
 
+static int leave_lightly(lk_step_client *client, int result) {
+    if (lk_segment_damaged(client->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit_lightly(&client->guard);
+    return result;
+}
+
+static uint64_t sent_by(const lk_step_client *client) {
+    return atomic_load_explicit(&client->sent, memory_order_relaxed);
+}
+
+static uint64_t received_by(const lk_step_client *client) {
+    return atomic_load_explicit(&client->received, memory_order_relaxed);
+}
+
 static int send(lk_step_client *client, uint32_t request, struct lk_step_exchange *out) {
     struct lk_step_header *header = client->header;
     if (request > LK_STEP_RESET) {
         return LK_E_INVALID;
     }
-    if (client->sent - client->received >= client->geometry.halves) {
+    uint64_t sent = sent_by(client);
+    if (sent - received_by(client) >= client->geometry.halves) {
         return LK_E_OUT_OF_TURN;
     }
     if (lk_segment_invalidated(client->segment)) {
         return LK_E_PEER_LOST;
     }
-    *out = lk_step_exchange_of(&client->geometry, client->sent + 1);
+    *out = lk_step_exchange_of(&client->geometry, sent + 1);
     out->request = request;
     header->requests[out->half] = request;
-    client->sent = out->number;
+    atomic_store_explicit(&client->sent, out->number, memory_order_relaxed);
     lk_streaming_fence(); /* the caller may have written past the caches */
     lk_announce(&header->action_seq, &header->action_wake_at, out->number);
     return LK_OK;
@@ -186,14 +204,15 @@ static int send(lk_step_client *client, uint32_t request, struct lk_step_exchang
 
 /* 1 when the oldest exchange under way is completed, 0 when not. */
 static int look(lk_step_client *client, uint64_t completed, struct lk_step_exchange *out) {
-    if (completed == client->received) {
+    uint64_t received = received_by(client);
+    if (completed == received) {
         return 0;
     }
-    if (completed - client->received > client->sent - client->received) {
+    if (completed - received > sent_by(client) - received) {
         return LK_E_CORRUPT;
     }
-    client->received++;
-    *out = lk_step_exchange_of(&client->geometry, client->received);
+    atomic_store_explicit(&client->received, received + 1, memory_order_relaxed);
+    *out = lk_step_exchange_of(&client->geometry, received + 1);
     out->request = client->header->requests[out->half];
     return 1;
 }
@@ -201,14 +220,15 @@ static int look(lk_step_client *client, uint64_t completed, struct lk_step_excha
 static int receive(lk_step_client *client, uint64_t deadline_ns, int strategy,
                    struct lk_step_exchange *out) {
     struct lk_step_header *header = client->header;
-    if (client->sent == client->received) {
+    uint64_t received = received_by(client);
+    if (sent_by(client) == received) {
         return LK_E_OUT_OF_TURN;
     }
     bool gone = false;
     for (;;) {
         uint64_t until_ns = gone ? 0 : lk_step_slice(deadline_ns);
         uint64_t completed =
-            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, client->received, until_ns,
+            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, received, until_ns,
                            &client->spin, (enum lk_wait_strategy)strategy);
         int found = look(client, completed, out);
         if (found != 0) {
@@ -267,7 +287,7 @@ int lk_step_client_config(lk_step_client *client, struct lk_step_config *out) {
     int status = lk_guard_enter_lightly(&client->guard);
     if (status == LK_OK) {
         lk_step_config_of(&client->geometry, out);
-        lk_guard_exit(&client->guard);
+        lk_guard_exit_lightly(&client->guard);
     }
     return status;
 }
@@ -290,13 +310,22 @@ int lk_step_client_state(lk_step_client *client, struct lk_step_state *out) {
         return status;
     }
     lk_step_tell_state(client->header, out);
-    out->sent = client->sent;
-    return leave(client, LK_OK);
+    out->sent = sent_by(client);
+    if (out->completed > out->sent) {
+        out->completed = out->sent; /* it was sent meanwhile, by another thread */
+    }
+    return leave_lightly(client, LK_OK);
 }
 
 int lk_step_under_way(lk_step_client *client) {
     int status = lk_guard_enter_lightly(&client->guard);
-    return status == LK_OK ? leave(client, (int)(client->sent - client->received)) : status;
+    if (status != LK_OK) {
+        return status;
+    }
+    /* Two looks: between them another thread may have sent or received. */
+    uint64_t under_way = sent_by(client) - received_by(client);
+    uint64_t most = client->geometry.halves;
+    return leave_lightly(client, (int)(under_way < most ? under_way : most));
 }
 
 int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
@@ -311,7 +340,7 @@ int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
         size = size < out_size ? size : out_size;
         memcpy(out, client->header->failure, size);
     }
-    return leave(client, (int)size);
+    return leave_lightly(client, (int)size);
 }
 
 lk_cmd *lk_step_client_commands(lk_step_client *client) {

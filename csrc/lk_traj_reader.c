@@ -351,7 +351,7 @@ int lk_traj_reader_config(lk_traj_reader *reader, struct lk_traj_config *out) {
     int status = lk_guard_enter_lightly(&reader->guard);
     if (status == LK_OK) {
         *out = lk_traj_config_of(&reader->geometry);
-        lk_guard_exit(&reader->guard);
+        lk_guard_exit_lightly(&reader->guard);
     }
     return status;
 }
@@ -361,7 +361,7 @@ int lk_traj_reader_view(lk_traj_reader *reader, lk_segment **segment) {
     if (status == LK_OK) {
         lk_segment_retain(reader->segment);
         *segment = reader->segment;
-        lk_guard_exit(&reader->guard);
+        lk_guard_exit_lightly(&reader->guard);
     }
     return status;
 }
