@@ -104,9 +104,9 @@ static void account(lk_frame_reader *reader, uint64_t seq) {
 
 static int64_t read_frame(lk_frame_reader *reader, int choice, const struct destination *to,
                           uint64_t now) {
-    uint64_t first_head = lk_frame_reader_head(reader);
-    uint64_t head = first_head;
+    uint64_t head = lk_frame_reader_head(reader);
     uint64_t word = 0;
+    uint64_t seq = 0;
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         if (head > LK_FRAME_SEQ_MAX) {
             return LK_E_CORRUPT;
@@ -115,7 +115,7 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
             lk_frame_reader_start_over(
                 reader, head); /* the head was damaged when we read it, and is mended now */
         }
-        uint64_t seq = choose(reader, choice, head);
+        seq = choose(reader, choice, head);
         if (seq == 0 || seq == reader->cursor) {
             check_owner(reader, now);
         }
@@ -134,11 +134,9 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
     reader->stats.starved++;
     to->info->seq = 0; /* what the last attempt left there belongs to no frame the caller has */
     check_owner(reader, now);
-    /* While the head stands still its slot can not have been lapped: except in a ring of one slot,
-     * which a writer overwrites, or dies overwriting, in place. */
-    bool explained = head != first_head || choice == LK_FRAME_NEXT ||
-                     (reader->geometry.capacity == 1 && word == lk_frame_word_writing(head + 1));
-    return explained ? 0 : LK_E_CORRUPT;
+    /* The writer was faster, or died inside the only slot; or nobody that writes frames left that
+     * word there. The head is one that was looked at after the word. */
+    return lk_frame_word_possible(&reader->geometry, seq, word, head) ? 0 : LK_E_CORRUPT;
 }
 
 /* Begin a read: the guard is held if this answers LK_OK. */

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import lanekit
+from role_processes import Processes
 from spoilt_frame_lane import (
     CAPACITY,
     CONFIG,
@@ -135,7 +136,67 @@ def test_a_spoiled_slot_does_not_hide_the_frames_after_it(run_id: str) -> None:
         assert seen == [1, 3, 4]
 
 
+# --- a writer that is ahead, and words that no writer leaves --------------------------------------
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4])
+def test_a_writer_between_two_stores_is_not_called_corrupt(run_id: str, capacity: int) -> None:
+    config = lanekit.FastLaneConfig(16, 8, 1, "GRAY", capacity=capacity)
+    head = 7
+    # Words that a correct writer can have left in the slot of the frame that the head names.
+    honest = {2 * head}
+    honest |= {2 * head + 1, 2 * head + 2} if capacity == 1 else set()
+    honest |= {2 * head + 3} if capacity <= 2 else set()
+    with (
+        lanekit.FastLaneWriter.create(run_id, config) as writer,
+        open(path_of(run_id), "r+b", buffering=0) as file,
+    ):
+        for _ in range(head):
+            writer.publish(np.zeros(config.shape, np.uint8))
+        stride = (config.segment_size - 4096) // capacity
+        for word in [*range(2 * head + 12), 2**32, 2**62, 2**64 - 1]:
+            os.pwrite(file.fileno(), struct.pack("<Q", word), 4096 + (head - 1) % capacity * stride)
+            with lanekit.FastLaneReader.attach(run_id) as reader:
+                if word in honest:
+                    frame = reader.latest_frame()
+                    assert (frame is not None) == (word == 2 * head)
+                else:
+                    with pytest.raises(lanekit.SegmentCorrupt):
+                        reader.latest_frame()
+
+
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_a_flat_out_writer_is_not_called_corrupt(
+    run_id: str, capacity: int, processes: Processes
+) -> None:
+    config = lanekit.FastLaneConfig(64, 64, capacity=capacity, metadata_size=64)
+    peer = processes.start(publish_flat_out, run_id, capacity)
+    assert peer.stdout is not None
+    assert peer.stdout.readline() == "begun\n"
+    frames = 0
+    buffer = np.zeros(config.shape, np.uint8)
+    with lanekit.FastLaneReader.attach(run_id) as reader:
+        for _ in range(50_000):
+            frames += reader.latest_frame() is not None
+            frames += reader.read_into(buffer) > 0
+            frames += reader.next_frame() is not None
+    peer.kill()
+    peer.communicate()
+    assert frames > 0
+    lanekit.reclaim_segment(lanekit.segment_name("frame", run_id))
+
+
 # --- roles ----------------------------------------------------------------------------------------
+
+
+def publish_flat_out(run_id: str, capacity: str) -> None:
+    config = lanekit.FastLaneConfig(64, 64, capacity=int(capacity), metadata_size=64)
+    frame, number = np.zeros(config.shape, np.uint8), 0
+    writer = lanekit.FastLaneWriter.create(run_id, config)
+    print("begun", flush=True)
+    while True:
+        number += 1
+        writer.publish(frame, metrics=lanekit.FastLaneMetrics(number), metadata=b"m" * 40)
 
 
 def read_every_way(reader: lanekit.FastLaneReader, newest: int, offset: int) -> int:

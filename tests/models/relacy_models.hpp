@@ -56,7 +56,8 @@ static const struct {
     void (*search)();
 } all_models[] = {
     {"seqlock", search<seqlock>},         {"frame", search<frame>},
-    {"slot", search<slot>},               {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
+    {"ahead", search<ahead>},             {"slot", search<slot>},
+    {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
     {"wait_hybrid", search<wait_hybrid>}, {"wait_spin", search<wait_spin>},
     {"wait_two", search<wait_two>},       {"wait_first", search<wait_first>},
     {"ring_block", search<ring_block>},   {"ring_spin", search<ring_spin>},
