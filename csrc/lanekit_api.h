@@ -258,7 +258,9 @@ enum lk_frame_choice {
 
 /*
  * Copy a frame into pixels (exactly one frame long); metadata has room for config.metadata_size
- * bytes, or is NULL. Returns the frame's sequence number, 0 when there is no such frame now.
+ * bytes, or is NULL. Returns the frame's sequence number, 0 when there is no such frame now. *info
+ * is about the frame that was read; a call that had to give a frame up leaves seq 0 and
+ * metadata_size -1 there, any other without a frame leaves it as it was.
  */
 int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t pixels_size,
                       void *metadata, size_t metadata_size, struct lk_frame_info *info);

@@ -39,11 +39,16 @@ struct destination {
 
 enum attempt { ATTEMPT_GOT, ATTEMPT_LAPPED, ATTEMPT_CORRUPT };
 
+/* What an attempt left in the caller's memory belongs to no frame that the caller has. */
+static void forget(struct lk_frame_info *info) {
+    info->seq = 0;
+    info->metadata_size = -1;
+}
+
 static enum attempt copy_frame(lk_frame_reader *reader, uint64_t seq, uint64_t *word,
                                const struct destination *to) {
     struct lk_frame_slot *slot = lk_frame_slot_at(reader->header, &reader->geometry,
                                                   lk_frame_slot_index(&reader->geometry, seq));
-    struct lk_frame_info *info = to->info;
     *word = lk_seqlock_begin_read(&slot->seq);
     if (*word != lk_frame_word_complete(seq)) {
         return ATTEMPT_LAPPED;
@@ -57,14 +62,22 @@ static enum attempt copy_frame(lk_frame_reader *reader, uint64_t seq, uint64_t *
         lk_copy_from_shared(to->metadata, lk_frame_slot_metadata(slot, &reader->geometry),
                             metadata_size);
     }
-    info->seq = seq;
-    info->timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
-    info->metrics = lk_frame_slot_metrics(slot);
-    info->metadata_size = metadata_size == LK_NO_METADATA ? -1 : (int64_t)metadata_size;
+    uint64_t timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
+    struct lk_frame_metrics metrics = lk_frame_slot_metrics(slot);
     if (!lk_seqlock_unchanged(&slot->seq, *word)) {
+        forget(to->info);
         return ATTEMPT_LAPPED;
     }
-    return fits || metadata_size == LK_NO_METADATA ? ATTEMPT_GOT : ATTEMPT_CORRUPT;
+    if (!fits && metadata_size != LK_NO_METADATA) {
+        forget(to->info);
+        return ATTEMPT_CORRUPT;
+    }
+    /* Nothing reaches the caller before it was judged: lengths are taken from here. */
+    to->info->seq = seq;
+    to->info->timestamp_ns = timestamp_ns;
+    to->info->metrics = metrics;
+    to->info->metadata_size = fits ? (int64_t)metadata_size : -1;
+    return ATTEMPT_GOT;
 }
 
 /* Which frame to try, 0 for none. */
@@ -132,7 +145,7 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
         head = lk_frame_reader_head(reader);
     }
     reader->stats.starved++;
-    to->info->seq = 0; /* what the last attempt left there belongs to no frame the caller has */
+    forget(to->info);
     check_owner(reader, now);
     /* The writer was faster, or died inside the only slot; or nobody that writes frames left that
      * word there. The head is one that was looked at after the word. */

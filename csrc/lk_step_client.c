@@ -22,9 +22,10 @@ struct lk_step_client {
     struct lk_step_header *header;
     struct lk_step_regions regions;
     /* Light calls look at these two while another thread exchanges: relaxed, always. */
-    _Atomic uint64_t sent;     /* action_seq, from private memory */
-    _Atomic uint64_t received; /* exchanges whose results the caller has */
-    uint64_t identity;         /* how our place is marked */
+    _Atomic uint64_t sent;                 /* action_seq, from private memory */
+    _Atomic uint64_t received;             /* exchanges whose results the caller has */
+    uint32_t requests[LK_STEP_HALVES_MAX]; /* what was sent for each half */
+    uint64_t identity;                     /* how our place is marked */
     struct lk_spin spin;
     struct lk_segment_header owner;
     struct lk_step_geometry geometry;
@@ -46,6 +47,7 @@ static int open_segment(lk_step_client *client, const char *name, size_t name_si
     }
     client->header = lk_segment_base(client->segment);
     memcpy(&client->geometry, &client->header->geometry, sizeof client->geometry);
+    lk_copied_once(&client->geometry);
     status = lk_step_check(&client->geometry, client->owner.total_size);
     if (status == LK_OK && lk_segment_damaged(client->segment)) {
         status = LK_E_TRUNCATED;
@@ -195,7 +197,9 @@ static int send(lk_step_client *client, uint32_t request, struct lk_step_exchang
     }
     *out = lk_step_exchange_of(&client->geometry, sent + 1);
     out->request = request;
-    header->requests[out->half] = request;
+    client->requests[out->half] = request;
+    /* relaxed: action_seq [W1] hands it over */
+    atomic_store_explicit(&header->requests[out->half], request, memory_order_relaxed);
     atomic_store_explicit(&client->sent, out->number, memory_order_relaxed);
     lk_streaming_fence(); /* the caller may have written past the caches */
     lk_announce(&header->action_seq, &header->action_wake_at, out->number);
@@ -213,7 +217,7 @@ static int look(lk_step_client *client, uint64_t completed, struct lk_step_excha
     }
     atomic_store_explicit(&client->received, received + 1, memory_order_relaxed);
     *out = lk_step_exchange_of(&client->geometry, received + 1);
-    out->request = client->header->requests[out->half];
+    out->request = client->requests[out->half];
     return 1;
 }
 
@@ -335,7 +339,7 @@ int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
     }
     size_t size = 0;
     if (lk_segment_invalidated(client->segment)) { /* [S2]: the reason was written before */
-        size = client->header->failure_size;
+        size = atomic_load_explicit(&client->header->failure_size, memory_order_relaxed);
         size = size < LK_STEP_FAILURE_MAX ? size : LK_STEP_FAILURE_MAX;
         size = size < out_size ? size : out_size;
         memcpy(out, client->header->failure, size);

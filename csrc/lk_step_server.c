@@ -189,10 +189,14 @@ static int look(lk_step_server *server, uint64_t sent, struct lk_step_exchange *
         return LK_E_CORRUPT;
     }
     *out = lk_step_exchange_of(&server->geometry, completed + 1);
-    out->request = server->header->requests[out->half];
-    if (out->request > LK_STEP_RESET) {
+    /* relaxed: action_seq [W1] has handed it over. Once: a client that changes it afterwards
+     * changes nothing here. */
+    uint32_t request =
+        atomic_load_explicit(&server->header->requests[out->half], memory_order_relaxed);
+    if (request > LK_STEP_RESET) {
         return LK_E_CORRUPT;
     }
+    out->request = request;
     server->serving = true;
     return 1;
 }
@@ -306,8 +310,9 @@ int lk_step_fail(lk_step_server *server, const char *reason, size_t reason_size)
     }
     size_t kept = reason_size < LK_STEP_FAILURE_MAX ? reason_size : LK_STEP_FAILURE_MAX;
     memcpy(server->header->failure, reason, kept);
-    server->header->failure_size = (uint32_t)kept;
-    say_goodbye(server); /* [S2] hands the reason over */
+    /* relaxed: [S2] hands the reason over */
+    atomic_store_explicit(&server->header->failure_size, (uint32_t)kept, memory_order_relaxed);
+    say_goodbye(server);
     return leave(server, LK_OK);
 }
 

@@ -107,6 +107,7 @@ int lk_traj_schema_set(struct lk_traj_schema *out, const struct lk_traj_field *f
     }
     memset(out, 0, sizeof *out);
     memcpy(out->fields, fields, count * sizeof *fields);
+    lk_copied_once(out); /* from a segment, they are another process's */
     out->count = count;
     out->version = version;
     for (uint32_t i = 0; i < count; i++) {
@@ -172,6 +173,7 @@ int lk_traj_adopt_geometry(const lk_segment *segment, uint64_t total_size,
                            struct lk_traj_geometry *geometry, struct lk_traj_schema *schema) {
     const struct lk_traj_header *header = lk_segment_base(segment);
     memcpy(geometry, &header->geometry, sizeof *geometry);
+    lk_copied_once(geometry);
     int status = lk_traj_check(geometry, total_size);
     if (status == LK_OK) {
         const void *fields = (const uint8_t *)header + geometry->schema_offset;
@@ -212,6 +214,22 @@ void lk_traj_ring_describe(const struct lk_traj_ring *ring, uint64_t ring_size,
     out->stalled_ns = atomic_load_explicit(&ring->stalled_ns, memory_order_relaxed);
 }
 
+/* The fields of a private copy of the segment, if they are fields. */
+static int copy_fields(const void *base, const struct lk_traj_geometry *geometry,
+                       struct lk_traj_field *out) {
+    struct lk_traj_schema *schema = calloc(1, sizeof *schema);
+    if (schema == NULL) {
+        return LK_E_SYSTEM;
+    }
+    const void *found = (const uint8_t *)base + geometry->schema_offset;
+    int status = lk_traj_schema_set(schema, found, geometry->fields, geometry->schema_version);
+    if (status == LK_OK) {
+        memcpy(out, schema->fields, schema->count * sizeof *out);
+    }
+    free(schema);
+    return status == LK_OK ? LK_OK : LK_E_BAD_GEOMETRY;
+}
+
 int lk_traj_inspect(const char *name, struct lk_traj_status *out, struct lk_traj_field *fields,
                     struct lk_traj_ring_status *rings) {
     struct lk_traj_header header;
@@ -241,8 +259,7 @@ int lk_traj_inspect(const char *name, struct lk_traj_status *out, struct lk_traj
     }
     status = lk_segment_peek_header(name, copy, header.geometry.data_offset);
     if (status == LK_OK && fields != NULL) {
-        memcpy(fields, (uint8_t *)copy + header.geometry.schema_offset,
-               header.geometry.fields * sizeof *fields);
+        status = copy_fields(copy, &header.geometry, fields);
     }
     for (uint32_t i = 0; status == LK_OK && rings != NULL && i < header.geometry.rings; i++) {
         lk_traj_ring_describe(lk_traj_ring_at(copy, &header.geometry, i), header.geometry.ring_size,

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import lanekit
+from lanekit.cli.ls import newest_note
 from role_processes import Processes
 from spoilt_frame_lane import (
     CAPACITY,
@@ -29,6 +30,7 @@ from spoilt_frame_lane import (
     STRIDE,
     expect_true,
     image_of_a_dead_writer,
+    metadata_of,
     metrics_of,
     path_of,
     pixels_of,
@@ -136,6 +138,38 @@ def test_a_spoiled_slot_does_not_hide_the_frames_after_it(run_id: str) -> None:
         assert seen == [1, 3, 4]
 
 
+@pytest.mark.parametrize("way", ["latest_frame", "read_into", "peek", "next_frame"])
+def test_a_frame_with_more_metadata_than_there_is_room_for_lends_no_other_memory(
+    run_id: str, way: str, note: Path
+) -> None:
+    found = run(read_metadata_of_impossible_sizes, run_id, way, note=note)
+    assert found == [{"error": "SegmentCorrupt", "last frame is true": True, "note": None}] * 6
+
+
+def test_a_failed_read_does_not_pass_for_the_frame_before(run_id: str) -> None:
+    with (
+        lanekit.FastLaneWriter.create(run_id, CONFIG) as writer,
+        lanekit.FastLaneReader.attach(run_id) as reader,
+    ):
+        publish(writer, 1)
+        frame = reader.latest_frame()
+        info = reader.last_frame_info
+        assert frame is not None
+        assert info is not None
+        assert (info.seq, info.metadata) == (1, frame.metadata)
+        assert reader.latest_frame(fresh=True) is None
+        assert reader.last_frame_info == info  # nothing new: it is still the frame read last
+        with open(path_of(run_id), "r+b") as file:
+            file.seek(4096 + 40)
+            file.write(struct.pack("<Q", 5000))
+        with pytest.raises(lanekit.SegmentCorrupt):
+            reader.read_into(np.zeros(CONFIG.shape, np.uint8))
+        assert reader.last_frame_info is None
+        publish(writer, 2)
+        assert reader.read_into(np.zeros(CONFIG.shape, np.uint8)) == 2
+        assert reader.last_frame_info is not None
+
+
 # --- a writer that is ahead, and words that no writer leaves --------------------------------------
 
 
@@ -197,6 +231,37 @@ def publish_flat_out(run_id: str, capacity: str) -> None:
     while True:
         number += 1
         writer.publish(frame, metrics=lanekit.FastLaneMetrics(number), metadata=b"m" * 40)
+
+
+def read_metadata_of_impossible_sizes(run_id: str, way: str, note: str) -> None:
+    found = []
+    for size in (101, 4096, 0x40000000, 2**62 + 64, 2**63, 2**64 - 2):
+        Notebook(note).write(f"{way} of {size} bytes of metadata")
+        found.append(read_metadata_of(size, run_id, way))
+    print(json.dumps(found))
+
+
+def read_metadata_of(size: int, run_id: str, way: str) -> dict[str, object]:
+    with (
+        lanekit.FastLaneWriter.create(run_id, CONFIG) as writer,
+        lanekit.FastLaneReader.attach(run_id) as reader,
+    ):
+        publish(writer, 1)
+        reader.latest_frame()
+        publish(writer, 2)
+        with open(path_of(run_id), "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), struct.pack("<Q", size), 4096 + STRIDE + 40)
+        error = ""
+        try:
+            if way == "read_into":
+                reader.read_into(np.zeros(CONFIG.shape, np.uint8))
+            else:
+                getattr(reader, way)()
+        except lanekit.LanekitError as refusal:
+            error = type(refusal).__name__
+        info = reader.last_frame_info  # the frame before, or none
+        true = info is None or (info.seq, info.metadata) == (1, metadata_of(1))
+        return {"error": error, "last frame is true": true, "note": newest_note(run_id)}
 
 
 def read_every_way(reader: lanekit.FastLaneReader, newest: int, offset: int) -> int:

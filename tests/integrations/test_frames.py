@@ -141,6 +141,10 @@ def test_a_note_survives_its_way() -> None:
     assert len(FrameNote("in-process", 2**60, 2**60, tuple(range(10_000))).encode()) <= NOTE_SIZE
 
 
-@pytest.mark.parametrize("metadata", [None, b"", b"\xff", b"{}", b"[1]", b'{"rendering": 1}', b"3"])
+ENDLESS = b'{"rendering": "shadow", "step": Infinity, "episode": 1}'
+NO_NOTES = [None, b"", b"\xff", b"{}", b"[1]", b'{"rendering": 1}', b"3", ENDLESS, b"[" * 50_000]
+
+
+@pytest.mark.parametrize("metadata", NO_NOTES)
 def test_other_metadata_is_no_note(metadata: bytes | None) -> None:
     assert FrameNote.decode(metadata) is None
