@@ -8,8 +8,11 @@
  *   - A function returns >= 0 on success and a negative enum lk_status otherwise. After
  *     LK_E_SYSTEM, errno holds the reason.
  *   - Handles are opaque. One handle belongs to one thread at a time: a second thread that calls in
- *     meanwhile gets LK_E_CONCURRENT and nothing else happens. A handle inherited over fork()
- *     answers LK_E_FORKED.
+ *     meanwhile gets LK_E_CONCURRENT and nothing else happens. Some calls only look: *_config of
+ *     what can not change, *_state, lk_step_under_way, lk_step_failure, lk_frame_watched,
+ *     lk_frame_heartbeat, and those of trajectories that ask for a view, a place or the writer's
+ *     ring. They may be made beside any other, also beside one that waits. A handle inherited over
+ *     fork() answers LK_E_FORKED.
  *   - *_close() ends the handle's use and may be called twice; *_free() also frees the handle.
  *   - Run ids are byte strings with an explicit size: any text works, of any length above zero.
  *   - Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one boot share.
@@ -262,7 +265,9 @@ enum lk_frame_choice {
 
 /*
  * Copy a frame into pixels (exactly one frame long); metadata has room for config.metadata_size
- * bytes, or is NULL. Returns the frame's sequence number, 0 when there is no such frame now.
+ * bytes, or is NULL. Returns the frame's sequence number, 0 when there is no such frame now. *info
+ * is about the frame that was read; a call that had to give a frame up leaves seq 0 and
+ * metadata_size -1 there, any other without a frame leaves it as it was.
  */
 int64_t lk_frame_read(lk_frame_reader *reader, int choice, void *pixels, size_t pixels_size,
                       void *metadata, size_t metadata_size, struct lk_frame_info *info);

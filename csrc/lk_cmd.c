@@ -118,7 +118,7 @@ struct attempt {
 /* Attempt until something comes of it, the peer has gone, or the deadline has passed: then 0. */
 static int repeat(lk_cmd *cmd, struct side *side, const struct attempt *attempt,
                   uint64_t timeout_ns, int strategy) {
-    if (strategy < LK_WAIT_HYBRID || strategy > LK_WAIT_BLOCK) {
+    if (!lk_wait_strategy_known(strategy)) {
         return LK_E_INVALID;
     }
     uint64_t deadline = deadline_after(timeout_ns);

@@ -71,4 +71,32 @@ static inline uint64_t lk_frame_word_complete(uint64_t seq) {
     return 2 * seq;
 }
 
+/*
+ * Whether a correct writer can have left `word` in the slot of frame `seq`, for a reader that
+ *   1. has seen a head >= seq [W1], and seq is among the last `capacity` frames of that head,
+ *   2. then, however much later, has found `word` in the slot [Q1],
+ *   3. then, however much later, has found `head`.
+ *
+ * The writer's stores for frame n are, in this order: writing(n), a release fence [Q2], the
+ * payload, complete(n) [Q1], head = n [W1]. So:
+ *   - The words of one slot only grow, and belong to frames that are `capacity` apart. At 1 the
+ *     slot's word was complete(seq) already; at 2 it is that one or a later one of the same slot.
+ *     Which of them, the time between 1 and 2 decides: there is no bound from `seq` upwards.
+ *   - complete(n) is a release store after head = n - 1, so whoever has seen it finds at least that
+ *     head at 3. It need not be n: the writer may be about to announce it, and with one slot that
+ *     is what a reader of the newest frame meets.
+ *   - writing(n) is a relaxed store after head = n - 1, and a machine may show it before that head.
+ *     But it comes after frame n - 1's fence, and so after head = n - 2: that head at least is
+ *     found at 3.
+ * No other word can be there. A writer that died, or that abandoned what it had reserved, leaves
+ * one of these.
+ */
+static inline bool lk_frame_word_possible(const struct lk_frame_geometry *geometry, uint64_t seq,
+                                          uint64_t word, uint64_t head) {
+    uint64_t frame = word / 2 + word % 2;
+    uint64_t ahead = word % 2 == 0 ? 1 : 2;
+    return word >= lk_frame_word_complete(seq) && (frame - seq) % geometry->capacity == 0 &&
+           head <= LK_FRAME_SEQ_MAX && frame <= head + ahead;
+}
+
 #endif

@@ -91,6 +91,7 @@ static int open_segment(const lk_frame_reader *reader, lk_segment **segment,
     }
     const struct lk_frame_header *header = lk_segment_base(*segment);
     memcpy(geometry, &header->geometry, sizeof *geometry);
+    lk_copied_once(geometry);
     status = lk_frame_check(geometry, common.total_size);
     if (status == LK_OK && lk_segment_damaged(*segment)) {
         status = LK_E_TRUNCATED;

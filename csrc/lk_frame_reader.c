@@ -39,11 +39,16 @@ struct destination {
 
 enum attempt { ATTEMPT_GOT, ATTEMPT_LAPPED, ATTEMPT_CORRUPT };
 
+/* What an attempt left in the caller's memory belongs to no frame that the caller has. */
+static void forget(struct lk_frame_info *info) {
+    info->seq = 0;
+    info->metadata_size = -1;
+}
+
 static enum attempt copy_frame(lk_frame_reader *reader, uint64_t seq, uint64_t *word,
                                const struct destination *to) {
     struct lk_frame_slot *slot = lk_frame_slot_at(reader->header, &reader->geometry,
                                                   lk_frame_slot_index(&reader->geometry, seq));
-    struct lk_frame_info *info = to->info;
     *word = lk_seqlock_begin_read(&slot->seq);
     if (*word != lk_frame_word_complete(seq)) {
         return ATTEMPT_LAPPED;
@@ -57,14 +62,22 @@ static enum attempt copy_frame(lk_frame_reader *reader, uint64_t seq, uint64_t *
         lk_copy_from_shared(to->metadata, lk_frame_slot_metadata(slot, &reader->geometry),
                             metadata_size);
     }
-    info->seq = seq;
-    info->timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
-    info->metrics = lk_frame_slot_metrics(slot);
-    info->metadata_size = metadata_size == LK_NO_METADATA ? -1 : (int64_t)metadata_size;
+    uint64_t timestamp_ns = atomic_load_explicit(&slot->timestamp_ns, memory_order_relaxed);
+    struct lk_frame_metrics metrics = lk_frame_slot_metrics(slot);
     if (!lk_seqlock_unchanged(&slot->seq, *word)) {
+        forget(to->info);
         return ATTEMPT_LAPPED;
     }
-    return fits || metadata_size == LK_NO_METADATA ? ATTEMPT_GOT : ATTEMPT_CORRUPT;
+    if (!fits && metadata_size != LK_NO_METADATA) {
+        forget(to->info);
+        return ATTEMPT_CORRUPT;
+    }
+    /* Nothing reaches the caller before it was judged: lengths are taken from here. */
+    to->info->seq = seq;
+    to->info->timestamp_ns = timestamp_ns;
+    to->info->metrics = metrics;
+    to->info->metadata_size = fits ? (int64_t)metadata_size : -1;
+    return ATTEMPT_GOT;
 }
 
 /* Which frame to try, 0 for none. */
@@ -104,9 +117,9 @@ static void account(lk_frame_reader *reader, uint64_t seq) {
 
 static int64_t read_frame(lk_frame_reader *reader, int choice, const struct destination *to,
                           uint64_t now) {
-    uint64_t first_head = lk_frame_reader_head(reader);
-    uint64_t head = first_head;
+    uint64_t head = lk_frame_reader_head(reader);
     uint64_t word = 0;
+    uint64_t seq = 0;
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         if (head > LK_FRAME_SEQ_MAX) {
             return LK_E_CORRUPT;
@@ -115,7 +128,7 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
             lk_frame_reader_start_over(
                 reader, head); /* the head was damaged when we read it, and is mended now */
         }
-        uint64_t seq = choose(reader, choice, head);
+        seq = choose(reader, choice, head);
         if (seq == 0 || seq == reader->cursor) {
             check_owner(reader, now);
         }
@@ -132,13 +145,11 @@ static int64_t read_frame(lk_frame_reader *reader, int choice, const struct dest
         head = lk_frame_reader_head(reader);
     }
     reader->stats.starved++;
-    to->info->seq = 0; /* what the last attempt left there belongs to no frame the caller has */
+    forget(to->info);
     check_owner(reader, now);
-    /* While the head stands still its slot can not have been lapped: except in a ring of one slot,
-     * which a writer overwrites, or dies overwriting, in place. */
-    bool explained = head != first_head || choice == LK_FRAME_NEXT ||
-                     (reader->geometry.capacity == 1 && word == lk_frame_word_writing(head + 1));
-    return explained ? 0 : LK_E_CORRUPT;
+    /* The writer was faster, or died inside the only slot; or nobody that writes frames left that
+     * word there. The head is one that was looked at after the word. */
+    return lk_frame_word_possible(&reader->geometry, seq, word, head) ? 0 : LK_E_CORRUPT;
 }
 
 /* Begin a read: the guard is held if this answers LK_OK. */
@@ -246,7 +257,7 @@ static uint64_t wait_slice(const lk_frame_reader *reader) {
 }
 
 int lk_frame_wait(lk_frame_reader *reader, uint64_t timeout_ns, int strategy) {
-    if (strategy < LK_WAIT_HYBRID || strategy > LK_WAIT_BLOCK) {
+    if (!lk_wait_strategy_known(strategy)) {
         return LK_E_INVALID;
     }
     uint64_t now = 0;

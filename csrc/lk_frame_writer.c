@@ -28,7 +28,7 @@ struct lk_frame_writer {
     struct lk_frame_header *header;
     void (*copy_pixels)(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
     uint64_t published; /* the head, from private memory: nobody else may move it for us */
-    uint64_t heartbeat_ns;
+    _Atomic uint64_t heartbeat_ns; /* light calls beat, too */
     uint32_t next_index;
     struct lk_frame_metrics metrics;
     struct lk_frame_geometry geometry;
@@ -78,7 +78,8 @@ int lk_frame_create(lk_frame_writer **out, const char *run_id, size_t run_id_siz
 
 /* --- publishing ------------------------------------------------------------------------------- */
 
-static int check_entered(lk_frame_writer *writer, int status) {
+static int enter(lk_frame_writer *writer) {
+    int status = lk_guard_enter(&writer->guard);
     if (status == LK_OK && lk_segment_invalidated(writer->segment)) {
         lk_guard_exit(&writer->guard);
         return LK_E_INVALIDATED; /* we left, or another process took us for dead */
@@ -86,12 +87,13 @@ static int check_entered(lk_frame_writer *writer, int status) {
     return status;
 }
 
-static int enter(lk_frame_writer *writer) {
-    return check_entered(writer, lk_guard_enter(&writer->guard));
-}
-
 static int enter_lightly(lk_frame_writer *writer) {
-    return check_entered(writer, lk_guard_enter_lightly(&writer->guard));
+    int status = lk_guard_enter_lightly(&writer->guard);
+    if (status == LK_OK && lk_segment_invalidated(writer->segment)) {
+        lk_guard_exit_lightly(&writer->guard);
+        return LK_E_INVALIDATED; /* as in enter */
+    }
+    return status;
 }
 
 static int64_t leave(lk_frame_writer *writer, int64_t result) {
@@ -102,10 +104,20 @@ static int64_t leave(lk_frame_writer *writer, int64_t result) {
     return result;
 }
 
+static int leave_lightly(lk_frame_writer *writer, int result) {
+    if (lk_segment_damaged(writer->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit_lightly(&writer->guard);
+    return result;
+}
+
 static void beat(lk_frame_writer *writer, uint64_t now) {
-    /* At most ten times a second: readers poll the flags on the same cache line. */
-    if (now - writer->heartbeat_ns >= LK_HEARTBEAT_NS) {
-        writer->heartbeat_ns = now;
+    /* At most ten times a second: readers poll the flags on the same cache line. relaxed, all of
+     * it: if two threads beat at once, the time of either will do. */
+    uint64_t before = atomic_load_explicit(&writer->heartbeat_ns, memory_order_relaxed);
+    if (now - before >= LK_HEARTBEAT_NS) {
+        atomic_store_explicit(&writer->heartbeat_ns, now, memory_order_relaxed);
         atomic_store_explicit(&writer->header->segment.heartbeat_ns, now, memory_order_relaxed);
     }
 }
@@ -304,7 +316,7 @@ int lk_frame_heartbeat(lk_frame_writer *writer) {
         return status;
     }
     beat(writer, lk_clock_ns());
-    return (int)leave(writer, LK_OK);
+    return leave_lightly(writer, LK_OK);
 }
 
 int lk_frame_watched(lk_frame_writer *writer) {
@@ -314,7 +326,7 @@ int lk_frame_watched(lk_frame_writer *writer) {
     }
     uint64_t until = atomic_load_explicit(&writer->header->watched_until_ns, memory_order_relaxed);
     uint64_t now = lk_clock_coarse_ns(); /* after the load: readers add the lease to theirs */
-    return (int)leave(writer, until > now && until - now <= LK_LEASE_MAX_NS);
+    return leave_lightly(writer, until > now && until - now <= LK_LEASE_MAX_NS);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

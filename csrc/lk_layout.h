@@ -211,16 +211,16 @@ struct lk_step_header {
     _Atomic uint64_t clients; /* counts those that had the place */
     uint8_t reserved_client[48];
 
-    _Atomic uint64_t action_seq;           /* exchanges asked for; its low half is a futex word */
-    _Atomic uint64_t frame_wake_at;        /* the client sleeps until frame_seq reaches this */
-    uint32_t requests[LK_STEP_HALVES_MAX]; /* enum lk_step_request of each half */
+    _Atomic uint64_t action_seq;    /* exchanges asked for; its low half is a futex word */
+    _Atomic uint64_t frame_wake_at; /* the client sleeps until frame_seq reaches this */
+    _Atomic uint32_t requests[LK_STEP_HALVES_MAX]; /* enum lk_step_request of each half */
     uint8_t reserved_actions[40];
 
     _Atomic uint64_t frame_seq;      /* exchanges completed; its low half is a futex word */
     _Atomic uint64_t action_wake_at; /* the server sleeps until action_seq reaches this */
     uint8_t reserved_frames[48];
 
-    uint32_t failure_size; /* written before the segment is invalidated */
+    _Atomic uint32_t failure_size; /* written before the segment is invalidated */
     char failure[LK_STEP_FAILURE_MAX];
     uint8_t reserved_tail[1852];
 };

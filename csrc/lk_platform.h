@@ -61,6 +61,15 @@ void lk_copy_to_shared(_Atomic uint64_t *shared, const void *private_bytes, size
 void lk_copy_to_shared_streaming(_Atomic uint64_t *shared, const void *private_bytes, size_t size);
 void lk_copy_from_shared(void *private_bytes, const _Atomic uint64_t *shared, size_t size);
 
+/*
+ * Make a plain copy of shared memory the only one: what is judged must be what is used. Without
+ * this a compiler may keep no copy at all, and load the shared bytes again after they were judged,
+ * when a peer has changed them. `copy` is the private memory that was just filled.
+ */
+static inline void lk_copied_once(const void *copy) {
+    __asm__ volatile("" : : "r"(copy) : "memory");
+}
+
 /* Keep non-temporal stores, which even x86 reorders, on their side of this point. A release fence
  * does so elsewhere. For memory that is lent to code we do not know. */
 static inline void lk_streaming_fence(void) {

@@ -167,6 +167,7 @@ int lk_ring_peek(struct lk_ring_end *reader, size_t *size) {
     /* Copied once, judged as copied: a writer that changes it afterwards changes nothing here. */
     uint32_t length;
     copy_out(reader, reader->position, &length, sizeof length);
+    lk_copied_once(&length);
     if (entry_size(length) > written) {
         return LK_E_CORRUPT;
     }

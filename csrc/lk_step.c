@@ -172,10 +172,13 @@ void lk_step_find_regions(void *base, const struct lk_step_geometry *geometry,
 void lk_step_tell_state(const struct lk_step_header *header, enum lk_liveness client,
                         struct lk_step_state *out) {
     memset(out, 0, sizeof *out);
-    /* relaxed: numbers to look at; nothing is read on their account. The completed ones first, so
-     * that there are never more of them than sent. */
+    /* relaxed: numbers to look at; nothing is read on their account. They are read one after the
+     * other, in a copy of the header in any order: what is completed was sent. */
     out->completed = atomic_load_explicit(&header->frame_seq, memory_order_relaxed);
     out->sent = atomic_load_explicit(&header->action_seq, memory_order_relaxed);
+    if (out->sent < out->completed) {
+        out->sent = out->completed;
+    }
     uint64_t word = atomic_load_explicit(&header->client, memory_order_relaxed);
     if (word != 0) {
         out->client_pid = (uint32_t)(word >> 32);

@@ -21,8 +21,10 @@ struct lk_step_client {
     lk_segment *segment;
     struct lk_step_header *header;
     struct lk_step_regions regions;
-    uint64_t sent;     /* action_seq, from private memory */
-    uint64_t received; /* exchanges whose results the caller has */
+    /* Light calls look at these two while another thread exchanges: relaxed, always. */
+    _Atomic uint64_t sent;                 /* action_seq, from private memory */
+    _Atomic uint64_t received;             /* exchanges whose results the caller has */
+    uint32_t requests[LK_STEP_HALVES_MAX]; /* what was sent for each half */
     struct lk_spin spin;
     struct lk_step_geometry geometry;
     lk_cmd *commands;
@@ -46,6 +48,7 @@ static int open_segment(lk_step_client *client, const char *name, size_t name_si
     }
     client->header = lk_segment_base(client->segment);
     memcpy(&client->geometry, &client->header->geometry, sizeof client->geometry);
+    lk_copied_once(&client->geometry);
     status = lk_step_check(&client->geometry, header.total_size);
     if (status == LK_OK && lk_segment_damaged(client->segment)) {
         status = LK_E_TRUNCATED;
@@ -86,8 +89,8 @@ static int join(lk_step_client *client) {
     if (sent != completed) {
         return sent - completed <= client->geometry.halves ? LK_E_NOT_READY : LK_E_CORRUPT;
     }
-    client->sent = sent;
-    client->received = sent;
+    atomic_store_explicit(&client->sent, sent, memory_order_relaxed);
+    atomic_store_explicit(&client->received, sent, memory_order_relaxed);
     memset(client->regions.resets, LK_RESET_NO, client->geometry.num_envs);
     return LK_OK;
 }
@@ -161,21 +164,40 @@ static int leave(lk_step_client *client, int result) {
     return result;
 }
 
+static int leave_lightly(lk_step_client *client, int result) {
+    if (lk_segment_damaged(client->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit_lightly(&client->guard);
+    return result;
+}
+
+static uint64_t sent_by(const lk_step_client *client) {
+    return atomic_load_explicit(&client->sent, memory_order_relaxed);
+}
+
+static uint64_t received_by(const lk_step_client *client) {
+    return atomic_load_explicit(&client->received, memory_order_relaxed);
+}
+
 static int send(lk_step_client *client, uint32_t request, struct lk_step_exchange *out) {
     struct lk_step_header *header = client->header;
     if (request > LK_STEP_RESET) {
         return LK_E_INVALID;
     }
-    if (client->sent - client->received >= client->geometry.halves) {
+    uint64_t sent = sent_by(client);
+    if (sent - received_by(client) >= client->geometry.halves) {
         return LK_E_OUT_OF_TURN;
     }
     if (lk_segment_invalidated(client->segment)) {
         return LK_E_PEER_LOST;
     }
-    *out = lk_step_exchange_of(&client->geometry, client->sent + 1);
+    *out = lk_step_exchange_of(&client->geometry, sent + 1);
     out->request = request;
-    header->requests[out->half] = request;
-    client->sent = out->number;
+    client->requests[out->half] = request;
+    /* relaxed: action_seq [W1] hands it over */
+    atomic_store_explicit(&header->requests[out->half], request, memory_order_relaxed);
+    atomic_store_explicit(&client->sent, out->number, memory_order_relaxed);
     lk_streaming_fence(); /* the caller may have written past the caches */
     lk_announce(&header->action_seq, &header->action_wake_at, out->number);
     return LK_OK;
@@ -183,29 +205,31 @@ static int send(lk_step_client *client, uint32_t request, struct lk_step_exchang
 
 /* 1 when the oldest exchange under way is completed, 0 when not. */
 static int look(lk_step_client *client, uint64_t completed, struct lk_step_exchange *out) {
-    if (completed == client->received) {
+    uint64_t received = received_by(client);
+    if (completed == received) {
         return 0;
     }
-    if (completed - client->received > client->sent - client->received) {
+    if (completed - received > sent_by(client) - received) {
         return LK_E_CORRUPT;
     }
-    client->received++;
-    *out = lk_step_exchange_of(&client->geometry, client->received);
-    out->request = client->header->requests[out->half];
+    atomic_store_explicit(&client->received, received + 1, memory_order_relaxed);
+    *out = lk_step_exchange_of(&client->geometry, received + 1);
+    out->request = client->requests[out->half];
     return 1;
 }
 
 static int receive(lk_step_client *client, uint64_t deadline_ns, int strategy,
                    struct lk_step_exchange *out) {
     struct lk_step_header *header = client->header;
-    if (client->sent == client->received) {
+    uint64_t received = received_by(client);
+    if (sent_by(client) == received) {
         return LK_E_OUT_OF_TURN;
     }
     bool gone = false;
     for (;;) {
         uint64_t until_ns = gone ? 0 : lk_step_slice(deadline_ns);
         uint64_t completed =
-            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, client->received, until_ns,
+            lk_wait_beyond(&header->frame_seq, &header->frame_wake_at, received, until_ns,
                            &client->spin, (enum lk_wait_strategy)strategy);
         int found = look(client, completed, out);
         if (found != 0) {
@@ -231,6 +255,9 @@ int lk_step_send(lk_step_client *client, uint32_t request, struct lk_step_exchan
 
 int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
                     struct lk_step_exchange *out) {
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = lk_guard_enter(&client->guard);
     if (status != LK_OK) {
         return status;
@@ -240,6 +267,9 @@ int lk_step_receive(lk_step_client *client, uint64_t timeout_ns, int strategy,
 
 int lk_step_step(lk_step_client *client, uint64_t timeout_ns, int strategy) {
     struct lk_step_exchange exchange;
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = lk_guard_enter(&client->guard);
     if (status != LK_OK) {
         return status;
@@ -258,7 +288,7 @@ int lk_step_client_config(lk_step_client *client, struct lk_step_config *out) {
     int status = lk_guard_enter_lightly(&client->guard);
     if (status == LK_OK) {
         lk_step_config_of(&client->geometry, out);
-        lk_guard_exit(&client->guard);
+        lk_guard_exit_lightly(&client->guard);
     }
     return status;
 }
@@ -281,13 +311,22 @@ int lk_step_client_state(lk_step_client *client, struct lk_step_state *out) {
         return status;
     }
     lk_step_tell_state(client->header, LK_ALIVE, out); /* that is us */
-    out->sent = client->sent;
-    return leave(client, LK_OK);
+    out->sent = sent_by(client);
+    if (out->completed > out->sent) {
+        out->completed = out->sent; /* it was sent meanwhile, by another thread */
+    }
+    return leave_lightly(client, LK_OK);
 }
 
 int lk_step_under_way(lk_step_client *client) {
     int status = lk_guard_enter_lightly(&client->guard);
-    return status == LK_OK ? leave(client, (int)(client->sent - client->received)) : status;
+    if (status != LK_OK) {
+        return status;
+    }
+    /* Two looks: between them another thread may have sent or received. */
+    uint64_t under_way = sent_by(client) - received_by(client);
+    uint64_t most = client->geometry.halves;
+    return leave_lightly(client, (int)(under_way < most ? under_way : most));
 }
 
 int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
@@ -297,12 +336,12 @@ int lk_step_failure(lk_step_client *client, char *out, size_t out_size) {
     }
     size_t size = 0;
     if (lk_segment_invalidated(client->segment)) { /* [S2]: the reason was written before */
-        size = client->header->failure_size;
+        size = atomic_load_explicit(&client->header->failure_size, memory_order_relaxed);
         size = size < LK_STEP_FAILURE_MAX ? size : LK_STEP_FAILURE_MAX;
         size = size < out_size ? size : out_size;
         memcpy(out, client->header->failure, size);
     }
-    return leave(client, (int)size);
+    return leave_lightly(client, (int)size);
 }
 
 lk_cmd *lk_step_client_commands(lk_step_client *client) {

@@ -24,8 +24,10 @@ struct lk_step_server {
     lk_segment *segment;
     struct lk_step_header *header;
     struct lk_step_regions regions;
-    uint64_t completed; /* frame_seq, from private memory: nobody else may move it for us */
-    uint64_t lost;      /* the last client whose death was told */
+    /* frame_seq, from private memory: nobody else may move it for us. relaxed, always: light calls
+     * look at it while another thread serves. */
+    _Atomic uint64_t completed;
+    uint64_t lost; /* the last client whose death was told */
     uint64_t heartbeat_ns;
     struct lk_spin spin;
     struct lk_step_geometry geometry;
@@ -147,6 +149,18 @@ static int leave(lk_step_server *server, int result) {
     return result;
 }
 
+static int leave_lightly(lk_step_server *server, int result) {
+    if (lk_segment_damaged(server->segment)) {
+        result = LK_E_TRUNCATED;
+    }
+    lk_guard_exit_lightly(&server->guard);
+    return result;
+}
+
+static uint64_t completed_by(const lk_step_server *server) {
+    return atomic_load_explicit(&server->completed, memory_order_relaxed);
+}
+
 static void beat(lk_step_server *server, uint64_t now) {
     if (now - server->heartbeat_ns >= LK_HEARTBEAT_NS) {
         server->heartbeat_ns = now;
@@ -164,17 +178,22 @@ static bool lost_client(lk_step_server *server) {
 
 /* 1 when an exchange is there, 0 when not. */
 static int look(lk_step_server *server, uint64_t sent, struct lk_step_exchange *out) {
-    if (sent == server->completed) {
+    uint64_t completed = completed_by(server);
+    if (sent == completed) {
         return 0;
     }
-    if (sent - server->completed > server->geometry.halves) {
+    if (sent - completed > server->geometry.halves) {
         return LK_E_CORRUPT;
     }
-    *out = lk_step_exchange_of(&server->geometry, server->completed + 1);
-    out->request = server->header->requests[out->half];
-    if (out->request > LK_STEP_RESET) {
+    *out = lk_step_exchange_of(&server->geometry, completed + 1);
+    /* relaxed: action_seq [W1] has handed it over. Once: a client that changes it afterwards
+     * changes nothing here. */
+    uint32_t request =
+        atomic_load_explicit(&server->header->requests[out->half], memory_order_relaxed);
+    if (request > LK_STEP_RESET) {
         return LK_E_CORRUPT;
     }
+    out->request = request;
     server->serving = true;
     return 1;
 }
@@ -186,7 +205,7 @@ static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strate
     for (;;) {
         uint64_t until_ns = lost ? 0 : lk_step_slice(deadline_ns);
         uint64_t sent =
-            lk_wait_beyond(&header->action_seq, &header->action_wake_at, server->completed,
+            lk_wait_beyond(&header->action_seq, &header->action_wake_at, completed_by(server),
                            until_ns, &server->spin, (enum lk_wait_strategy)strategy);
         int found = look(server, sent, out);
         if (found != 0) {
@@ -212,6 +231,9 @@ static int wait_actions(lk_step_server *server, uint64_t deadline_ns, int strate
 
 int lk_step_wait_actions(lk_step_server *server, uint64_t timeout_ns, int strategy,
                          struct lk_step_exchange *out) {
+    if (!lk_wait_strategy_known(strategy)) {
+        return LK_E_INVALID;
+    }
     int status = enter(server);
     if (status != LK_OK) {
         return status;
@@ -231,10 +253,10 @@ int lk_step_commit(lk_step_server *server) {
         return leave(server, LK_E_OUT_OF_TURN);
     }
     struct lk_step_header *header = server->header;
-    struct lk_step_exchange done = lk_step_exchange_of(&server->geometry, server->completed + 1);
+    struct lk_step_exchange done = lk_step_exchange_of(&server->geometry, completed_by(server) + 1);
     memset(server->regions.resets + done.first_env, LK_RESET_NO, done.env_count);
     server->serving = false;
-    server->completed = done.number;
+    atomic_store_explicit(&server->completed, done.number, memory_order_relaxed);
     beat(server, lk_clock_ns());
     lk_streaming_fence(); /* the engine may have written past the caches */
     lk_announce(&header->frame_seq, &header->frame_wake_at, done.number);
@@ -260,8 +282,11 @@ int lk_step_server_state(lk_step_server *server, struct lk_step_state *out) {
     }
     enum lk_liveness client = lk_segment_role_holder(server->segment, LK_ROLE_CLIENT);
     lk_step_tell_state(server->header, client, out);
-    out->completed = server->completed;
-    return leave(server, LK_OK);
+    out->completed = completed_by(server);
+    if (out->sent < out->completed) {
+        out->sent = out->completed; /* it was sent meanwhile, and served by another thread */
+    }
+    return leave_lightly(server, LK_OK);
 }
 
 lk_cmd *lk_step_server_commands(lk_step_server *server) {
@@ -283,8 +308,9 @@ int lk_step_fail(lk_step_server *server, const char *reason, size_t reason_size)
     }
     size_t kept = reason_size < LK_STEP_FAILURE_MAX ? reason_size : LK_STEP_FAILURE_MAX;
     memcpy(server->header->failure, reason, kept);
-    server->header->failure_size = (uint32_t)kept;
-    say_goodbye(server); /* [S2] hands the reason over */
+    /* relaxed: [S2] hands the reason over */
+    atomic_store_explicit(&server->header->failure_size, (uint32_t)kept, memory_order_relaxed);
+    say_goodbye(server);
     return leave(server, LK_OK);
 }
 

@@ -110,6 +110,7 @@ int lk_traj_schema_set(struct lk_traj_schema *out, const struct lk_traj_field *f
     }
     memset(out, 0, sizeof *out);
     memcpy(out->fields, fields, count * sizeof *fields);
+    lk_copied_once(out); /* from a segment, they are another process's */
     out->count = count;
     out->version = version;
     for (uint32_t i = 0; i < count; i++) {
@@ -175,6 +176,7 @@ int lk_traj_adopt_geometry(const lk_segment *segment, uint64_t total_size,
                            struct lk_traj_geometry *geometry, struct lk_traj_schema *schema) {
     const struct lk_traj_header *header = lk_segment_base(segment);
     memcpy(geometry, &header->geometry, sizeof *geometry);
+    lk_copied_once(geometry);
     int status = lk_traj_check(geometry, total_size);
     if (status == LK_OK) {
         const void *fields = (const uint8_t *)header + geometry->schema_offset;
@@ -204,6 +206,22 @@ void lk_traj_ring_describe(const struct lk_traj_ring *ring, uint64_t ring_size,
     out->stalled_ns = atomic_load_explicit(&ring->stalled_ns, memory_order_relaxed);
 }
 
+/* The fields of a private copy of the segment, if they are fields. */
+static int copy_fields(const void *base, const struct lk_traj_geometry *geometry,
+                       struct lk_traj_field *out) {
+    struct lk_traj_schema *schema = calloc(1, sizeof *schema);
+    if (schema == NULL) {
+        return LK_E_SYSTEM;
+    }
+    const void *found = (const uint8_t *)base + geometry->schema_offset;
+    int status = lk_traj_schema_set(schema, found, geometry->fields, geometry->schema_version);
+    if (status == LK_OK) {
+        memcpy(out, schema->fields, schema->count * sizeof *out);
+    }
+    free(schema);
+    return status == LK_OK ? LK_OK : LK_E_BAD_GEOMETRY;
+}
+
 /* Fields and rings of the file whose geometry was checked. */
 static int inspect_rings(int fd, const struct lk_traj_geometry *geometry,
                          struct lk_traj_field *fields, struct lk_traj_ring_status *rings) {
@@ -213,20 +231,16 @@ static int inspect_rings(int fd, const struct lk_traj_geometry *geometry,
     if (copy == NULL) {
         return LK_E_SYSTEM;
     }
-    if (pread(fd, copy, size, 0) != (ssize_t)size) {
-        free(copy);
-        return LK_E_TRUNCATED;
+    int status = pread(fd, copy, size, 0) == (ssize_t)size ? LK_OK : LK_E_TRUNCATED;
+    if (status == LK_OK && fields != NULL) {
+        status = copy_fields(copy, geometry, fields);
     }
-    if (fields != NULL) {
-        memcpy(fields, (uint8_t *)copy + geometry->schema_offset,
-               geometry->fields * sizeof *fields);
-    }
-    for (uint32_t i = 0; rings != NULL && i < geometry->rings; i++) {
+    for (uint32_t i = 0; status == LK_OK && rings != NULL && i < geometry->rings; i++) {
         lk_traj_ring_describe(lk_traj_ring_at(copy, geometry, i), geometry->ring_size,
                               lk_lock_holder(fd, LK_ROLE_PRODUCER + i), &rings[i]);
     }
     free(copy);
-    return LK_OK;
+    return status;
 }
 
 int lk_traj_inspect(const char *name, struct lk_traj_status *out, struct lk_traj_field *fields,

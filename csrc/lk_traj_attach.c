@@ -34,6 +34,7 @@ static bool move_in(lk_traj_writer *writer, uint32_t index) {
     }
     writer->ring = ring;
     writer->data = lk_traj_data_at(writer->header, &writer->geometry, index);
+    atomic_store_explicit(&writer->position, writer->head, memory_order_relaxed);
     writer->session = atomic_load_explicit(&ring->session, memory_order_relaxed) + 1;
     writer->records = atomic_load_explicit(&ring->records, memory_order_relaxed);
     writer->bytes = atomic_load_explicit(&ring->bytes, memory_order_relaxed);

@@ -63,6 +63,12 @@ struct finding {
     struct lk_traj_places places;
 };
 
+static void copy_header(const lk_traj_reader *reader, const struct lk_traj_ring_state *state,
+                        struct finding *out) {
+    memcpy(&out->header, header_at(reader, state, out->start), sizeof out->header);
+    lk_copied_once(&out->header);
+}
+
 /* Whether a record's number follows the last one's: one more, or the first of a later producer. */
 static bool follows(const struct lk_traj_ring_state *state,
                     const struct lk_traj_record_header *header) {
@@ -99,20 +105,21 @@ static int locate(const lk_traj_reader *reader, const struct lk_traj_ring_state 
     }
     out->start = state->read;
     out->places.size = UINT64_MAX; /* until it is known */
-    memcpy(&out->header, header_at(reader, state, out->start), sizeof out->header);
+    copy_header(reader, state, out);
     if (out->header.kind == LK_TRAJ_PADDING) {
         uint64_t rest = reader->geometry.ring_size - out->start % reader->geometry.ring_size;
         if (out->header.position != out->start || rest >= head - out->start) {
             return LK_E_CORRUPT;
         }
         out->start += rest;
-        memcpy(&out->header, header_at(reader, state, out->start), sizeof out->header);
+        copy_header(reader, state, out);
     }
     if (!sound(reader, state, out, head)) {
         return LK_E_CORRUPT;
     }
     memcpy(out->rows, header_at(reader, state, out->start) + 1,
            reader->schema.count * sizeof *out->rows);
+    lk_copied_once(out->rows);
     int status =
         lk_traj_lay_out(&reader->schema, out->rows, out->header.metadata_size, &out->places);
     return status == LK_OK && out->places.size <= out->header.size ? 1 : LK_E_CORRUPT;
@@ -352,7 +359,7 @@ int lk_traj_reader_config(lk_traj_reader *reader, struct lk_traj_config *out) {
     int status = lk_guard_enter_lightly(&reader->guard);
     if (status == LK_OK) {
         *out = lk_traj_config_of(&reader->geometry);
-        lk_guard_exit(&reader->guard);
+        lk_guard_exit_lightly(&reader->guard);
     }
     return status;
 }
@@ -362,7 +369,7 @@ int lk_traj_reader_view(lk_traj_reader *reader, lk_segment **segment) {
     if (status == LK_OK) {
         lk_segment_retain(reader->segment);
         *segment = reader->segment;
-        lk_guard_exit(&reader->guard);
+        lk_guard_exit_lightly(&reader->guard);
     }
     return status;
 }

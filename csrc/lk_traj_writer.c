@@ -196,6 +196,7 @@ static int64_t finish(lk_traj_writer *writer, const void *metadata, uint64_t met
     atomic_store_explicit(&writer->ring->records, writer->records, memory_order_relaxed);
     atomic_store_explicit(&writer->ring->bytes, writer->bytes, memory_order_relaxed);
     writer->head = at + sizeof *record + writer->places.size;
+    atomic_store_explicit(&writer->position, writer->head, memory_order_relaxed);
     lk_traj_ring_publish(writer->header, writer->ring, writer->head);
     return (int64_t)writer->number;
 }
@@ -288,7 +289,7 @@ int lk_traj_writer_config(lk_traj_writer *writer, struct lk_traj_config *out,
         if (fields != NULL) {
             memcpy(fields, writer->schema.fields, writer->schema.count * sizeof *fields);
         }
-        lk_guard_exit(&writer->guard);
+        lk_guard_exit_lightly(&writer->guard);
     }
     return status;
 }
@@ -298,7 +299,7 @@ int lk_traj_writer_view(lk_traj_writer *writer, lk_segment **segment) {
     if (status == LK_OK) {
         lk_segment_retain(writer->segment);
         *segment = writer->segment;
-        lk_guard_exit(&writer->guard);
+        lk_guard_exit_lightly(&writer->guard);
     }
     return status;
 }
@@ -309,7 +310,9 @@ int lk_traj_writer_ring(lk_traj_writer *writer, struct lk_traj_ring_status *out)
         return status;
     }
     lk_traj_ring_describe(writer->ring, writer->geometry.ring_size, LK_ALIVE, out);
-    return (int)leave(writer, LK_OK);
+    status = lk_segment_damaged(writer->segment) ? LK_E_TRUNCATED : LK_OK;
+    lk_guard_exit_lightly(&writer->guard);
+    return status;
 }
 
 int lk_traj_writer_place(lk_traj_writer *writer, struct lk_traj_place *out) {
@@ -318,9 +321,9 @@ int lk_traj_writer_place(lk_traj_writer *writer, struct lk_traj_place *out) {
         *out = (struct lk_traj_place){
             .ring = lk_traj_writer_ring_index(writer),
             .session = writer->session,
-            .position = writer->head,
+            .position = atomic_load_explicit(&writer->position, memory_order_relaxed),
         };
-        lk_guard_exit(&writer->guard);
+        lk_guard_exit_lightly(&writer->guard);
     }
     return status;
 }

@@ -16,8 +16,9 @@ struct lk_traj_writer {
     struct lk_traj_header *header;
     struct lk_traj_ring *ring;
     uint8_t *data;
-    uint64_t head; /* from private memory: nobody else may move it for us */
-    uint64_t tail; /* as last seen */
+    uint64_t head;             /* from private memory: nobody else may move it for us */
+    _Atomic uint64_t position; /* the same, for light calls beside a put; relaxed, always */
+    uint64_t tail;             /* as last seen */
     uint64_t number;
     uint64_t session;
     uint64_t producer; /* how our ring is marked */

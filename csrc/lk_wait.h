@@ -27,6 +27,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* Whether a caller's number is one of enum lk_wait_strategy. */
+static inline bool lk_wait_strategy_known(int strategy) {
+    return strategy >= LK_WAIT_HYBRID && strategy <= LK_WAIT_BLOCK;
+}
+
 /* Raise the sequence to `value` (the previous one plus 1) and wake whoever sleeps for it. */
 static inline void lk_announce(_Atomic uint64_t *sequence, const _Atomic uint64_t *wake_at,
                                uint64_t value) {

@@ -98,6 +98,21 @@ def test_ls_lists_a_damaged_segment_with_its_problem(run_id: str) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("offset", "word"), [(128, 0), (4096 + 40, 0x40000000), (4096 + 40, 2**63)]
+)
+def test_ls_and_top_get_over_a_lane_whose_header_or_frame_was_overwritten(
+    run_id: str, offset: int, word: int
+) -> None:
+    with FastLaneWriter.create(run_id, CONFIG) as writer:
+        writer.publish(bytes(96))
+        with open(segment_path(writer.name), "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), word.to_bytes(8, "little"), offset)
+        assert writer.name in lanekit("ls")
+        assert json.loads(lanekit("top", "--json", "--interval", "0.01")) is not None
+        lanekit("top", "--once", "--interval", "0.01")
+
+
 def test_clean_removes_what_a_creator_left_half_made(run_id: str) -> None:
     path = segment_path(segment_name("frame", run_id))
     path.write_bytes(bytes(4096))

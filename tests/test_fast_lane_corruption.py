@@ -21,7 +21,9 @@ import numpy as np
 import pytest
 
 import lanekit
+from lanekit.cli.ls import newest_note
 from patience import patience
+from role_processes import Processes
 from spoilt_frame_lane import (
     CAPACITY,
     CONFIG,
@@ -29,6 +31,7 @@ from spoilt_frame_lane import (
     STRIDE,
     expect_true,
     image_of_a_dead_writer,
+    metadata_of,
     metrics_of,
     path_of,
     pixels_of,
@@ -136,7 +139,130 @@ def test_a_spoiled_slot_does_not_hide_the_frames_after_it(run_id: str) -> None:
         assert seen == [1, 3, 4]
 
 
+@pytest.mark.parametrize("way", ["latest_frame", "read_into", "peek", "next_frame"])
+def test_a_frame_with_more_metadata_than_there_is_room_for_lends_no_other_memory(
+    run_id: str, way: str, note: Path
+) -> None:
+    found = run(read_metadata_of_impossible_sizes, run_id, way, note=note)
+    assert found == [{"error": "SegmentCorrupt", "last frame is true": True, "note": None}] * 6
+
+
+def test_a_failed_read_does_not_pass_for_the_frame_before(run_id: str) -> None:
+    with (
+        lanekit.FastLaneWriter.create(run_id, CONFIG) as writer,
+        lanekit.FastLaneReader.attach(run_id) as reader,
+    ):
+        publish(writer, 1)
+        frame = reader.latest_frame()
+        info = reader.last_frame_info
+        assert frame is not None
+        assert info is not None
+        assert (info.seq, info.metadata) == (1, frame.metadata)
+        assert reader.latest_frame(fresh=True) is None
+        assert reader.last_frame_info == info  # nothing new: it is still the frame read last
+        with open(path_of(run_id), "r+b") as file:
+            file.seek(4096 + 40)
+            file.write(struct.pack("<Q", 5000))
+        with pytest.raises(lanekit.SegmentCorrupt):
+            reader.read_into(np.zeros(CONFIG.shape, np.uint8))
+        assert reader.last_frame_info is None
+        publish(writer, 2)
+        assert reader.read_into(np.zeros(CONFIG.shape, np.uint8)) == 2
+        assert reader.last_frame_info is not None
+
+
+# --- a writer that is ahead, and words that no writer leaves --------------------------------------
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4])
+def test_a_writer_between_two_stores_is_not_called_corrupt(run_id: str, capacity: int) -> None:
+    config = lanekit.FastLaneConfig(16, 8, 1, "GRAY", capacity=capacity)
+    head = 7
+    # Words that a correct writer can have left in the slot of the frame that the head names.
+    honest = {2 * head}
+    honest |= {2 * head + 1, 2 * head + 2} if capacity == 1 else set()
+    honest |= {2 * head + 3} if capacity <= 2 else set()
+    with (
+        lanekit.FastLaneWriter.create(run_id, config) as writer,
+        open(path_of(run_id), "r+b", buffering=0) as file,
+    ):
+        for _ in range(head):
+            writer.publish(np.zeros(config.shape, np.uint8))
+        stride = (config.segment_size - 4096) // capacity
+        for word in [*range(2 * head + 12), 2**32, 2**62, 2**64 - 1]:
+            os.pwrite(file.fileno(), struct.pack("<Q", word), 4096 + (head - 1) % capacity * stride)
+            with lanekit.FastLaneReader.attach(run_id) as reader:
+                if word in honest:
+                    frame = reader.latest_frame()
+                    assert (frame is not None) == (word == 2 * head)
+                else:
+                    with pytest.raises(lanekit.SegmentCorrupt):
+                        reader.latest_frame()
+
+
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_a_flat_out_writer_is_not_called_corrupt(
+    run_id: str, capacity: int, processes: Processes
+) -> None:
+    config = lanekit.FastLaneConfig(64, 64, capacity=capacity, metadata_size=64)
+    peer = processes.start(publish_flat_out, run_id, capacity)
+    assert peer.stdout is not None
+    assert peer.stdout.readline() == "begun\n"
+    frames = 0
+    buffer = np.zeros(config.shape, np.uint8)
+    with lanekit.FastLaneReader.attach(run_id) as reader:
+        for _ in range(50_000):
+            frames += reader.latest_frame() is not None
+            frames += reader.read_into(buffer) > 0
+            frames += reader.next_frame() is not None
+    peer.kill()
+    peer.communicate()
+    assert frames > 0
+    lanekit.reclaim_segment(lanekit.segment_name("frame", run_id))
+
+
 # --- roles ----------------------------------------------------------------------------------------
+
+
+def publish_flat_out(run_id: str, capacity: str) -> None:
+    config = lanekit.FastLaneConfig(64, 64, capacity=int(capacity), metadata_size=64)
+    frame, number = np.zeros(config.shape, np.uint8), 0
+    writer = lanekit.FastLaneWriter.create(run_id, config)
+    print("begun", flush=True)
+    while True:
+        number += 1
+        writer.publish(frame, metrics=lanekit.FastLaneMetrics(number), metadata=b"m" * 40)
+
+
+def read_metadata_of_impossible_sizes(run_id: str, way: str, note: str) -> None:
+    found = []
+    for size in (101, 4096, 0x40000000, 2**62 + 64, 2**63, 2**64 - 2):
+        Notebook(note).write(f"{way} of {size} bytes of metadata")
+        found.append(read_metadata_of(size, run_id, way))
+    print(json.dumps(found))
+
+
+def read_metadata_of(size: int, run_id: str, way: str) -> dict[str, object]:
+    with (
+        lanekit.FastLaneWriter.create(run_id, CONFIG) as writer,
+        lanekit.FastLaneReader.attach(run_id) as reader,
+    ):
+        publish(writer, 1)
+        reader.latest_frame()
+        publish(writer, 2)
+        with open(path_of(run_id), "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), struct.pack("<Q", size), 4096 + STRIDE + 40)
+        error = ""
+        try:
+            if way == "read_into":
+                reader.read_into(np.zeros(CONFIG.shape, np.uint8))
+            else:
+                getattr(reader, way)()
+        except lanekit.LanekitError as refusal:
+            error = type(refusal).__name__
+        info = reader.last_frame_info  # the frame before, or none
+        true = info is None or (info.seq, info.metadata) == (1, metadata_of(1))
+        return {"error": error, "last frame is true": true, "note": newest_note(run_id)}
 
 
 def read_every_way(reader: lanekit.FastLaneReader, newest: int, offset: int) -> int:

@@ -51,6 +51,18 @@ MUTANTS = {
         "memory_order_relaxed, memory_order_relaxed",
         "test_misuse",
     ),
+    "[G2] release lost": (
+        "lk_guard.h",
+        "atomic_fetch_sub_explicit(&guard->visitors, 1, memory_order_release)",
+        "atomic_fetch_sub_explicit(&guard->visitors, 1, memory_order_relaxed)",
+        "test_misuse",
+    ),
+    "[G2] acquire lost": (
+        "lk_guard.h",
+        "atomic_load_explicit(&guard->visitors, memory_order_acquire)",
+        "atomic_load_explicit(&guard->visitors, memory_order_relaxed)",
+        "test_misuse",
+    ),
     "[R1] release lost": (
         "lk_ring.c",
         "atomic_store_explicit(&writer->header->write_pos, writer->position, memory_order_release)",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,22 @@ def test_actions_of_another_shape_or_kind_are_refused_before_anything_is_sent(la
 
 
 # --- names and states -----------------------------------------------------------------------------
+
+
+def test_the_state_can_be_asked_while_another_thread_steps(lane: str) -> None:
+    with StepServer.create(lane, 4, 2, 1) as server, StepClient.attach(lane) as client:
+        stepper = threading.Thread(target=client.step)
+        stepper.start()
+        while client.state.sent == 0:
+            pass
+        # The engine does not answer before all of this has been told.
+        assert (client.state.sent, client.state.completed) == (1, 0)
+        assert (client.under_way, client.failure) == (1, "")
+        assert stepper.is_alive()
+        exchange(server, client)
+        stepper.join()
+        assert client.under_way == 0
+        assert client.state.completed == 1
 
 
 def test_the_environment_names_the_lane(lane: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 /*
  * Two threads in one writer: each call either works alone or answers LK_E_CONCURRENT, and what is
- * published stays whole. Closing under a running reader ends it with LK_E_CLOSED.
+ * published stays whole. A third one that only looks is never refused, and never in the way.
+ * Closing under a running reader, or under one that looks, ends it with LK_E_CLOSED.
  */
 #include "check.h"
 
@@ -44,6 +45,20 @@ static void *read_until_closed(void *handle) {
     }
 }
 
+static void *look_until_closed(void *handle) {
+    lk_frame_writer *looked_at = handle;
+    int status;
+    do {
+        status = lk_frame_watched(looked_at);
+        CHECK(status == 0 || status == LK_E_CLOSED);
+        if (status == 0) {
+            status = lk_frame_heartbeat(looked_at);
+            CHECK(status == LK_OK || status == LK_E_CLOSED);
+        }
+    } while (status != LK_E_CLOSED);
+    return NULL;
+}
+
 int main(void) {
     char run[64];
     fresh_run(run);
@@ -53,8 +68,10 @@ int main(void) {
     CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
     pthread_t threads[2];
     pthread_t watcher;
+    pthread_t looker;
     int values[2] = {11, 222};
     CHECK(pthread_create(&watcher, NULL, read_until_closed, reader) == 0);
+    CHECK(pthread_create(&looker, NULL, look_until_closed, writer) == 0);
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_create(&threads[i], NULL, hammer, &values[i]) == 0);
     }
@@ -71,6 +88,8 @@ int main(void) {
     CHECK(status.head == (uint64_t)published);
     lk_frame_reader_free(reader);
     CHECK_STATUS(LK_OK, lk_frame_writer_unlink(writer));
+    CHECK_STATUS(LK_OK, lk_frame_writer_close(writer)); /* after the last look at its memory */
+    pthread_join(looker, NULL);
     lk_frame_writer_free(writer);
     return 0;
 }

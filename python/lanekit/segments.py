@@ -89,6 +89,8 @@ def inspect_segment(name: str) -> SegmentInfo:
     """Read a segment's header without joining it."""
     out = ffi.new("struct lk_segment_info *")
     check(lib.lk_segment_inspect(os.fsencode(name), out), f"segment {name}")
+    if out.run_id_size == 0:  # nobody can have created that, and nobody could attach to it
+        check(lib.LK_E_BAD_GEOMETRY, f"segment {name}")
     return SegmentInfo(
         name=name,
         kind=_KINDS[out.kind],

@@ -138,6 +138,10 @@ template <typename T> class lk_atomic {
         touch(this);
         return value_.fetch_add(by, order, $);
     }
+    T fetch_sub(T by, rl::memory_order order) {
+        touch(this);
+        return value_.fetch_sub(by, order, $);
+    }
     T fetch_or(T bits, rl::memory_order order) {
         touch(this);
         return value_.fetch_or(bits, order, $);
@@ -152,6 +156,7 @@ template <typename T> class lk_atomic {
 #define atomic_load_explicit(object, order) ((object)->load(order))
 #define atomic_store_explicit(object, value, order) ((object)->store((value), (order)))
 #define atomic_fetch_add_explicit(object, value, order) ((object)->fetch_add((value), (order)))
+#define atomic_fetch_sub_explicit(object, value, order) ((object)->fetch_sub((value), (order)))
 #define atomic_fetch_or_explicit(object, value, order) ((object)->fetch_or((value), (order)))
 #define atomic_compare_exchange_strong_explicit(object, expected, desired, success, failure)       \
     ((object)->template compare_exchange<false>(*(expected), (desired), (success), (failure)))

@@ -75,6 +75,26 @@ struct frame : publishing<frame> {
     }
 };
 
+// A writer that is ahead is never taken for somebody else, however long a reader takes from one look
+// to the next: in the smallest ring, where each frame overwrites the one before.
+struct ahead : publishing<ahead> {
+    static const int preemptions = 2;
+
+    void thread(unsigned index) {
+        if (index == 0) {
+            publish_one(2);
+            publish_one(3);
+            return;
+        }
+        uint64_t head = lk_frame_reader_head(w.reader);
+        uint64_t word = read_one(head);
+        uint64_t later = lk_frame_reader_head(w.reader);
+        RL_ASSERT(lk_frame_word_possible(&w.reader->geometry, head, word, later));
+        RL_ASSERT(!lk_frame_word_possible(&w.reader->geometry, head, 2 * head - 1, later));
+        RL_ASSERT(!lk_frame_word_possible(&w.reader->geometry, head, 2 * (later + 2), later));
+    }
+};
+
 // The slot's word is enough by itself, for a reader that guesses the frame instead of asking head.
 struct slot : publishing<slot> {
     void thread(unsigned index) {

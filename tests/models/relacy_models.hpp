@@ -56,11 +56,13 @@ static const struct {
     void (*search)();
 } all_models[] = {
     {"seqlock", search<seqlock>},         {"frame", search<frame>},
-    {"slot", search<slot>},               {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
+    {"ahead", search<ahead>},             {"slot", search<slot>},
+    {"metrics", search<metrics>},         {"wait_block", search<wait_block>},
     {"wait_hybrid", search<wait_hybrid>}, {"wait_spin", search<wait_spin>},
     {"wait_two", search<wait_two>},       {"wait_first", search<wait_first>},
     {"ring_block", search<ring_block>},   {"ring_spin", search<ring_spin>},
-    {"guard", search<guard>},
+    {"guard", search<guard>},             {"guard_turns", search<guard_turns>},
+    {"guard_beside", search<guard_beside>},
     {"references", search<references>},   {"ready", search<ready>},
     {"goodbye", search<goodbye>},         {"fault", search<fault>},
     {"fault_reuse", search<fault_reuse>}, {"abandon", search<abandon>},

@@ -1,8 +1,10 @@
 // The models of what all lanes share: one handle in several threads, a segment's beginning and end,
 // and its mapping under signal handlers. Included by relacy_models.hpp.
 
-// --- [G1] one handle, several threads -------------------------------------------------------------
+// --- [G1] [G2] one handle, several threads --------------------------------------------------------
 
+// A call, one that only looks, and somebody who closes. `open` stands for what a light call looks
+// at, which only closing changes; `handle` for what the calls change.
 struct guard : rl::test_suite<guard, 3> {
     static const int preemptions = 3;
     struct lk_guard handle_guard;
@@ -16,17 +18,68 @@ struct guard : rl::test_suite<guard, 3> {
     void thread(unsigned index) {
         if (index == 2) {
             RL_ASSERT(lk_guard_close(&handle_guard));
+            handle = 0;
             open = 0;
             return;
         }
         int status = index == 0 ? lk_guard_enter(&handle_guard)
                                 : lk_guard_enter_lightly(&handle_guard);
         RL_ASSERT(status == LK_OK || status == LK_E_CLOSED); // light calls disturb nobody
+        if (status != LK_OK) {
+            return;
+        }
+        RL_ASSERT(open == 1);
+        if (index == 0) {
+            handle = handle + 1;
+            lk_guard_exit(&handle_guard);
+        } else {
+            lk_guard_exit_lightly(&handle_guard);
+        }
+    }
+};
+
+// Two calls that exclude each other: either sees what the other did, or is refused.
+struct guard_turns : rl::test_suite<guard_turns, 2> {
+    static const int preemptions = -1;
+    struct lk_guard handle_guard;
+    plain<int> handle;
+
+    void before() {
+        lk_guard_init(&handle_guard);
+    }
+    void thread(unsigned) {
+        int status = lk_guard_enter(&handle_guard);
+        RL_ASSERT(status == LK_OK || status == LK_E_CONCURRENT);
         if (status == LK_OK) {
-            RL_ASSERT(open == 1);
             handle = handle + 1;
             lk_guard_exit(&handle_guard);
         }
+    }
+};
+
+// A call that waits for another thread, which first looks at the same handle: if looking waited for
+// the call, or the call for those who look, neither would go on.
+struct guard_beside : rl::test_suite<guard_beside, 2> {
+    static const int preemptions = -1;
+    struct lk_guard handle_guard;
+    lk_atomic<uint32_t> looked;
+
+    void before() {
+        lk_guard_init(&handle_guard);
+        RL_ASSERT(lk_guard_enter(&handle_guard) == LK_OK);
+    }
+    void thread(unsigned index) {
+        if (index == 1) {
+            RL_ASSERT(lk_guard_enter_lightly(&handle_guard) == LK_OK);
+            lk_guard_exit_lightly(&handle_guard);
+            atomic_store_explicit(&looked, 1, memory_order_relaxed);
+            return;
+        }
+        while (atomic_load_explicit(&looked, memory_order_relaxed) == 0) {
+            model_yield();
+        }
+        lk_guard_exit(&handle_guard);
+        RL_ASSERT(lk_guard_enter(&handle_guard) == LK_OK);
     }
 };
 

@@ -152,7 +152,10 @@ class FastLaneReader(FrameReader):
 
     @property
     def last_frame_info(self) -> FastLaneFrameInfo | None:
-        """Sequence number, time, metrics and metadata of the frame read last."""
+        """Sequence number, time, metrics and metadata of the frame read last.
+
+        None before the first one, and after a :meth:`read_into` or :meth:`peek` that failed.
+        """
         info = self._info
         if info.seq == 0:
             return None
@@ -342,10 +345,11 @@ class FastLaneReader(FrameReader):
         return FastLaneMetrics(metrics.last_reward, metrics.rolling_return, metrics.step_rate_hz)
 
     def _metadata_of(self, info: CData) -> bytes | None:
-        size = info.metadata_size
+        size, room = info.metadata_size, self._metadata
         if size < 0:
             return None
-        return ffi.buffer(self._metadata, size)[:] if size > 0 else b""
+        # Cut to the room there is: another thread may have moved to a new writer's segment.
+        return ffi.buffer(room)[:size] if size > 0 and room != _NULL else b""
 
     def _read_into_other(self, out: npt.NDArray[np.uint8], *, fresh: bool = False) -> int:
         """Read into an array with gaps between its pixels, or say what is wrong with it."""

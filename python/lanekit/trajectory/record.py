@@ -83,7 +83,13 @@ class TrajectoryRecord(TakenRecord, Mapping[str, npt.NDArray[Any]]):
         return max(0, self._place(self._places[name][0])[1])
 
     def _decode(self, metadata: bytes) -> Any:
-        return decode_metadata(metadata)
+        try:
+            return decode_metadata(metadata)
+        except (ValueError, RecursionError) as error:
+            raise errors.SegmentCorrupt(
+                f"the metadata of record {self.number} of process {self.producer} is not JSON "
+                f"({error}); the record's arrays and other records can still be read"
+            ) from error
 
     def copy(self) -> dict[str, npt.NDArray[Any]]:
         """Return all fields as arrays of their own, which outlive the record."""

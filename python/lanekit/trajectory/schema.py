@@ -13,6 +13,7 @@ import numpy as np
 from lanekit._core import CData, ffi, lib
 
 _NOTATION = re.compile(r"(?P<dtype>[^\[\]?]+?)(\[(?P<dims>[^\]]*)\])?(?P<optional>\?)?")
+_NUMBER = re.compile(r"[<>|][biufc][0-9]{1,2}")
 _NAME_BYTES = 63
 _SHAPE_MOST = 5
 _ROW_BYTES_MOST = 1 << 38
@@ -185,13 +186,26 @@ class TrajectorySchema:
 
     @classmethod
     def from_c(cls, fields: CData, count: int, version: int) -> TrajectorySchema:
-        """Read what a segment says. Raises ValueError if that is no schema."""
+        """Read what a segment says. Raises ValueError if that is no schema.
+
+        The core takes as many arrays as it has fields, and of each row as many bytes as it counts:
+        whatever would make these differ here is refused.
+        """
         made = {}
         for i in range(count):
             entry = fields[i]
-            made[ffi.string(entry.name, 64).decode("utf-8", "replace")] = TrajectoryField(
-                np.dtype(ffi.string(entry.dtype, 8).decode("ascii", "replace")),
-                tuple(entry.shape[j] for j in range(min(entry.dimensions, _SHAPE_MOST))),
+            name = ffi.string(entry.name, 64).decode()
+            text = ffi.string(entry.dtype, 8).decode("ascii")
+            if not _NUMBER.fullmatch(text) or np.dtype(text).itemsize != entry.item_size:
+                size = entry.item_size
+                raise ValueError(f"field {name!r}: {text!r} is not a number of {size} bytes")
+            if name in made:
+                raise ValueError(f"two fields are called {name!r}")
+            if entry.dimensions > _SHAPE_MOST:
+                raise ValueError(f"field {name!r} has {entry.dimensions} dimensions")
+            made[name] = TrajectoryField(
+                np.dtype(text),
+                tuple(entry.shape[j] for j in range(entry.dimensions)),
                 ragged=bool(entry.flags & RAGGED),
                 optional=bool(entry.flags & OPTIONAL),
             )
