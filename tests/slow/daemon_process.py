@@ -18,8 +18,10 @@ from typing import Any
 
 import grpc
 
+from lanekit.slow.limits import MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from lanekit.slow.request_parts import cut
 
 START_TIMEOUT = 60.0
 OPTIONS = [
@@ -200,7 +202,15 @@ def register(stub: TrainerServiceStub, run: str, stream: str = "s1", **more: Any
 
 def publish(method: Any, *requests: Any) -> list[int]:
     """Publish and return the acknowledged numbers."""
-    return [ack.committed_seq for ack in method(iter(requests), timeout=60)]
+    messages = (message for request in requests for message in in_parts(request))
+    return [ack.committed_seq for ack in method(messages, timeout=60)]
+
+
+def in_parts(request: Any) -> Iterator[Any]:
+    """The messages that carry a request: itself, or its parts if it is too large for one."""
+    kind, data = type(request), request.SerializeToString()
+    for message in cut(kind, request.run_id, data, MAX_RECEIVED_BYTES):
+        yield kind.FromString(message)
 
 
 def publish_steps(

@@ -15,7 +15,7 @@ from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import Context, Method, Refusal
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.runs import Runs
-from lanekit.slow.daemon.security import check_web
+from lanekit.slow.daemon.security import CallGate, check_web
 from lanekit.slow.daemon.workers import Workers
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.run_store import RunStore
@@ -49,9 +49,9 @@ class WebSettings:
 class WebPage:
     """Serves the page of one daemon, at one address at most."""
 
-    def __init__(self, parts: DaemonParts, tokens: Tokens, settings: WebSettings) -> None:
+    def __init__(self, parts: DaemonParts, gate: CallGate, settings: WebSettings) -> None:
         self._parts = parts
-        self._tokens = tokens
+        self._gate = gate
         self._settings = settings
         self._opening = asyncio.Lock()
         self._address = ""
@@ -79,7 +79,7 @@ class WebPage:
                 f"the browser's page needs more packages where the daemon runs ({error}): "
                 "pip install 'lanekit[web]'"
             ) from None
-        tokens = self._tokens
+        tokens = self._gate.tokens
         if not tokens.needed:
             # The socket's permissions are the daemon's door then. A port has none.
             self._own_token = own_token(self._settings.state)
