@@ -23,6 +23,7 @@ from daemon_process import (
     steps,
 )
 
+from lanekit.slow.limits import MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from patience import until

@@ -125,4 +125,3 @@ def _varint(data: bytearray, position: int, end: int) -> tuple[int, int]:
             return value, position
         shift += 7
     return 0, end
-

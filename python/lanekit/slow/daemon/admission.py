@@ -50,14 +50,14 @@ class AdmissionLimits:
     bytes: int = 256 * 2**20
 
     def __post_init__(self) -> None:
-        for name in ("calls_per_token", "calls"):
-            if getattr(self, name) < 8:
-                raise ValueError(f"{name} is at least 8, not {getattr(self, name)}")
-        for name in ("bytes_per_token", "bytes"):
-            if getattr(self, name) < MAX_MESSAGE_BYTES:
+        for flag, calls in (("--calls-per-token", self.calls_per_token), ("--calls", self.calls)):
+            if calls < 8:
+                raise ValueError(f"{flag} is at least 8: a worker alone has four; got {calls}")
+        for flag, most in (("--mib-per-token", self.bytes_per_token), ("--mib", self.bytes)):
+            if most < MAX_MESSAGE_BYTES:
                 raise ValueError(
-                    f"{name} is at least {MAX_MESSAGE_BYTES // 2**20} MiB, the largest request, "
-                    f"not {getattr(self, name) / 2**20:g} MiB"
+                    f"{flag} is at least {MAX_MESSAGE_BYTES // 2**20}, the largest request; "
+                    f"got {most // 2**20}"
                 )
 
 

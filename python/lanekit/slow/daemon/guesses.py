@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from lanekit.slow.daemon.access import Caller
 
 FREE_GUESSES = 10
-"""Wrong tokens of one address that are answered at once. After each further one it waits: 1 s ..."""
+"""Wrong tokens of one address that are answered at once. Then it waits after each: 1 s ..."""
 LONGEST_WAIT = 30.0
 """... and twice as long each time, up to this."""
 FORGET_SECONDS = 3600.0

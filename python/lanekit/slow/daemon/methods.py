@@ -111,10 +111,9 @@ class AdmittedContext:
         """
         self._call.release()
         request = await self._next()
-        if self._publishes and request is not grpc.aio.EOF and type(request) is not Malformed:
-            if request.HasField("part"):
-                return await self._join(request)
-        return request
+        if request is grpc.aio.EOF or type(request) is Malformed or not self._publishes:
+            return request
+        return await self._join(request) if request.HasField("part") else request
 
     async def _next(self) -> Any:
         async with self._call.turn():

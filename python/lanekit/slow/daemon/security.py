@@ -188,10 +188,7 @@ async def serve_foreign(handler: Any, admitted: AdmittedCall, context: Any) -> N
         if asked is None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this call takes one message")
     method = (
-        handler.stream_stream
-        or handler.stream_unary
-        or handler.unary_stream
-        or handler.unary_unary
+        handler.stream_stream or handler.stream_unary or handler.unary_stream or handler.unary_unary
     )
     answer = method(asked, context)
     if isinstance(answer, AsyncIterator):

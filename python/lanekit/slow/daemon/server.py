@@ -10,7 +10,7 @@ import re
 import secrets
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -40,7 +40,7 @@ from lanekit.slow.daemon.security import (
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
-from lanekit.slow.daemon.web_page import WebSettings
+from lanekit.slow.daemon.web_page import ConnectionLimits, WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.address import PostgresAddress
@@ -48,6 +48,7 @@ from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.web.site import parse_origin
 
 logger = logging.getLogger(__name__)
 
@@ -79,8 +80,13 @@ class DaemonOptions:
     tls_key: Path | None = None
     insecure_loopback: bool = False
     durability: Durability = "normal"
-    admission: AdmissionLimits = AdmissionLimits()
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     """What callers may have under way at once."""
+    web_origins: tuple[str, ...] = ()
+    """Further addresses under which browsers reach the page: a proxy's, another name's."""
+    web_behind_proxy: bool = False
+    """Whether a proxy on this machine says where the page's requests come from."""
+    web_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 OTHER_DAEMON = "use that one; a second one takes a --socket, --state and --store of its own"
@@ -104,6 +110,8 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
             token=options.token_file is not None,
             insecure_loopback=options.insecure_loopback,
         )
+    for origin in options.web_origins:
+        parse_origin(origin)
     if options.web is not None:
         check_web(options.web, tls=options.tls_cert is not None)
     asyncio.run(Daemon(options).run(ready))
@@ -165,7 +173,14 @@ class Daemon:
                 daemon_stream(daemon),
             )
             held.callback(supervisor.close)
-            web = WebSettings(options.state, options.tls_cert, options.tls_key)
+            web = WebSettings(
+                options.state,
+                options.tls_cert,
+                options.tls_key,
+                options.web_origins,
+                options.web_behind_proxy,
+                options.web_limits,
+            )
             gate = CallGate(tokens, Guesses(), Admission(options.admission))
             service = TrainerService(sink, bus, store, supervisor, gate, web)
             held.callback(service.close)
