@@ -62,7 +62,11 @@ class TrajectoryWriter(RecordPutter):
         config = ffi.new("struct lk_traj_config *")
         fields = ffi.new("struct lk_traj_field[]", lib.LK_TRAJ_FIELDS_MAX)
         check(lib.lk_traj_writer_config(handle, config, fields), self._what)
-        self._schema = TrajectorySchema.from_c(fields, config.fields, config.schema_version)
+        try:
+            self._schema = TrajectorySchema.from_c(fields, config.fields, config.schema_version)
+        except (TypeError, ValueError):
+            check(lib.LK_E_CORRUPT, self._what)
+            raise
         self._record_bytes: int = config.record_max
         self._arrays = ffi.new("struct lk_traj_array[]", len(self._schema))
         # What put looks at for each field, and the struct it fills in.

@@ -51,5 +51,5 @@ class FrameNote:
                 int(said["episode"]),
                 tuple(int(step) for step in said.get("tiles", ())),
             )
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             return None

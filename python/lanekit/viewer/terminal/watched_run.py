@@ -120,6 +120,6 @@ def read_metadata(metadata: bytes | None) -> dict[str, object]:
         return {}
     try:
         value = json.loads(metadata)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
