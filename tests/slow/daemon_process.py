@@ -64,8 +64,10 @@ class DaemonProcess:
             return [sys.executable, "-m", "lanekit", *arguments]
         lines = ["import sys, importlib", "from lanekit.cli import main"]
         for name, value in self.constants.items():
-            module, _, constant = name.partition("__")
-            place = f"importlib.import_module('lanekit.slow.daemon.{module}')"
+            module, _, constant = name.rpartition("__")
+            # web__connections__HEADER_SECONDS is the page's; a module alone is the daemon's.
+            path = module.replace("__", ".") if "__" in module else f"daemon.{module}"
+            place = f"importlib.import_module('lanekit.slow.{path}')"
             lines.append(f"{place}.{constant} = {value}")
         return [sys.executable, "-c", "\n".join([*lines, "sys.exit(main())"]), *arguments]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -36,15 +37,28 @@ SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.so_reuseport", 0),
 ]
 
-TCP_OPTIONS: list[tuple[str, int]] = [
-    *SERVER_OPTIONS,
-    # Anybody can open a connection. These bound how many there are, and how long one lasts that is
-    # of no use: with TLS not finished, or without a call.
-    ("grpc.max_allowed_incoming_connections", 1024),
-    ("grpc.server_handshake_timeout_ms", 20_000),
-    ("grpc.max_connection_idle_ms", 600_000),
-    ("grpc.max_concurrent_streams", 1024),
-]
+MAX_TCP_CONNECTIONS = 1024
+
+
+def tcp_options() -> list[tuple[str, int]]:
+    """Return the settings of a port that anybody can connect to.
+
+    They bound how many connections there are, and how long one lasts that is of no use: with TLS
+    not finished, or without a call.
+    """
+    return [
+        *SERVER_OPTIONS,
+        ("grpc.max_allowed_incoming_connections", min(MAX_TCP_CONNECTIONS, file_limit() // 2)),
+        ("grpc.server_handshake_timeout_ms", 20_000),
+        ("grpc.max_connection_idle_ms", 600_000),
+        ("grpc.max_concurrent_streams", 1024),
+    ]
+
+
+def file_limit() -> int:
+    """Return how many files and connections this process may have open (``ulimit -n``)."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if soft == resource.RLIM_INFINITY else soft
 
 
 class FileLock:

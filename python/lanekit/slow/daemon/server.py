@@ -24,11 +24,11 @@ from lanekit.slow.daemon.guesses import Guesses
 from lanekit.slow.daemon.health import Health
 from lanekit.slow.daemon.listening import (
     SERVER_OPTIONS,
-    TCP_OPTIONS,
     FileLock,
     add_tcp_port,
     add_unix_socket,
     prepare_socket,
+    tcp_options,
 )
 from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
@@ -188,7 +188,7 @@ class Daemon:
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
             server, tcp_server = (
                 self._server(service, health, gate, settings)
-                for settings in (SERVER_OPTIONS, TCP_OPTIONS)
+                for settings in (SERVER_OPTIONS, tcp_options())
             )
             addresses = self._listen_on_tcp(tcp_server)
             if options.web is not None:

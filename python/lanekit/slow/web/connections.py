@@ -28,6 +28,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from lanekit.slow.daemon.guesses import group_of
+from lanekit.slow.daemon.listening import file_limit
 from lanekit.slow.daemon.web_page import ConnectionLimits
 from lanekit.slow.endpoint import is_loopback
 
@@ -103,6 +104,8 @@ class Connections:
     """All connections of the page."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
+        # Leave files for the store, and for the workers' connections.
+        self._most = min(limits.in_all, max(8, file_limit() // 4))
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._visitors: set[Visitor] = set()
@@ -144,7 +147,7 @@ class Connections:
     def _has_place(self, address: str) -> bool:
         if address and self._by_address[address] >= self._limits.per_address:
             return False
-        if len(self._visitors) - self._refused < self._limits.in_all:
+        if len(self._visitors) - self._refused < self._most:
             return True
         waiting = [each for each in self._visitors if each.waits and not each.refused]
         if not waiting:
@@ -168,7 +171,7 @@ class Connections:
             logger.warning(
                 "the page turns connections away: %d in all and %d from one address are the most "
                 "(--web-connections, --web-connections-per-address)%s",
-                self._limits.in_all,
+                self._most,
                 self._limits.per_address,
                 f"; the first came from {address}" if address else "",
             )
