@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections import Counter
@@ -395,6 +396,41 @@ def test_health_and_reflection_count_as_calls_too(make_lab: Callable[..., Lab]) 
         assert check.status == health_pb2.HealthCheckResponse.SERVING
         for watch in watches:
             watch.cancel()
+
+
+def test_answers_that_a_token_does_not_read_are_not_made_without_end(
+    make_lab: Callable[..., Lab],
+) -> None:
+    lab = make_lab("--mib-per-token", "80")
+    request = pb.StreamRunStepsRequest(run_id="alice.x", history_only=True)
+    with lab.stub() as alice:
+        alice.RegisterWorker(pb.RegisterWorkerRequest(run_id="alice.x", stream_id="s1"))
+        assert publish(alice.PublishRunSteps, steps_of("alice.x", 30 * MIB)) == [1]
+        codes: Counter[Any] = Counter()
+        with contextlib.ExitStack() as held, Peak(lab.daemon) as peak:
+            # What is not asked for is not received: gRPC's flow control holds the daemon back.
+            channels = [held.enter_context(lab.channel()) for _ in range(16)]
+            path = PUBLISH.replace("PublishRunSteps", "StreamRunSteps")
+            calls = [
+                channel.unary_stream(path, request_serializer=type(request).SerializeToString)(
+                    request, metadata=token_metadata(ALICES), timeout=240
+                )
+                for channel in channels
+            ]
+            until(lambda: sum(call.done() for call in calls) >= 14, "all that do not fit")
+            codes.update(call.code() for call in calls if call.done())
+            for call in calls:
+                call.cancel()
+        assert codes == {EXHAUSTED: 14}
+        assert peak.grown_mib < 600, "480 MiB would be under way, and some copies of them"
+
+        def read() -> int:
+            try:
+                return sum(page.ByteSize() for page in alice.StreamRunSteps(request))
+            except grpc.RpcError:
+                return 0
+
+        assert until(read, "the calls that were cancelled to be gone") > 30 * MIB
 
 
 def test_a_named_call_that_sends_nothing_gives_its_turn_up(make_lab: Callable[..., Lab]) -> None:

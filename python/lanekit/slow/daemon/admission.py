@@ -4,6 +4,7 @@ gRPC receives a message whole before anybody sees its size, so what a caller can
 hold is bounded by three things together. Messages are small (``MAX_RECEIVED_BYTES``; larger
 publish requests come in parts). Each call has one message under way at most, and calls are
 counted. What was read counts until the store's queue, which has a bound of its own, has it.
+Answers count until they are sent: whoever does not read them can not have any number made.
 
 A caller who has only some of the runs waits for a turn before the first message of a call is
 read, and keeps it until that message is known to be about one of these: messages for somebody
@@ -67,6 +68,7 @@ class _Share:
     def __init__(self) -> None:
         self.calls = 0
         self.bytes = 0
+        self.unread = 0
         self.turns = asyncio.Semaphore(TURNS)
 
 
@@ -127,6 +129,24 @@ class Admission:
         for each in (self._shares[caller.name], self._all):
             each.bytes -= nbytes
 
+    @contextmanager
+    def answer(self, caller: Caller, nbytes: int) -> Iterator[None]:
+        """Count what a named caller is sent, until it is read there; Overload if it is too much."""
+        share = self._shares[caller.name]
+        most = self.limits.bytes_per_token
+        # One answer alone is always sent, however large.
+        if not caller.is_owner and share.unread and share.unread + nbytes > most:
+            raise Overload(
+                f"{caller.name} has {share.unread:,} bytes of answers under way that were not read "
+                f"yet, and {nbytes:,} more would be more than {most:,}, the most for one token: "
+                "read them, or start the daemon with a higher --mib-per-token"
+            )
+        share.unread += nbytes
+        try:
+            yield
+        finally:
+            share.unread -= nbytes
+
     def turns(self, caller: Caller) -> asyncio.Semaphore:
         """Return the turns of a named caller."""
         return self._shares[caller.name].turns
@@ -150,6 +170,12 @@ class AdmittedCall:
         """Count what is held no longer: it was dealt with."""
         self._admission.give_back(self.caller, self._held)
         self._held = 0
+
+    @contextmanager
+    def answer(self, nbytes: int) -> Iterator[None]:
+        """Count an answer for as long as it takes to be sent; Overload if it is too much."""
+        with self._admission.answer(self.caller, nbytes):
+            yield
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

@@ -115,6 +115,12 @@ class AdmittedContext:
             return request
         return await self._join(request) if request.HasField("part") else request
 
+    async def write(self, message: Message | bytes) -> None:
+        """Send an answer, if the caller has read enough of those before."""
+        data = serialise(message)
+        with self._call.answer(len(data)):
+            await self._context.write(data)
+
     async def _next(self) -> Any:
         async with self._call.turn():
             data = await self._context.read()
@@ -244,6 +250,9 @@ class Methods:
                 # all that was read.
                 if (refusal := await self._refusal(method, function, context)) is not None:
                     await context.abort(*refusal)
+            except grpc.aio.InternalError:
+                # An answer is stuck for somebody who has left: nothing to log.
+                raise asyncio.CancelledError from None
             finally:
                 self._calls -= 1
                 if self._calls == 0:
