@@ -80,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def configure_limits(parser: argparse.ArgumentParser) -> None:
     """Declare what bounds the daemon's callers and browsers."""
-    group = parser.add_argument_group("limits", "docs/remote.md and docs/web.md explain them")
+    group = parser.add_argument_group("limits", "see docs/remote.md, docs/web.md")
     for name, usual, what in (
         ("--calls-per-token", "256", "calls that one of --tokens may have under way"),
         ("--calls", "4096", "calls that everybody together may have under way"),
