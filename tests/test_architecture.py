@@ -96,7 +96,7 @@ EXTRAS: dict[str, set[str]] = {
     "slow": {"apsw", "google", "grpc", "grpc_health", "grpc_reflection", "msgspec"}
     | {"pyarrow", "tensorboard", "wandb"}
     | {"PIL", "cryptography", "psycopg"}
-    | {"starlette", "uvicorn"},  # the browser's page
+    | {"starlette", "uvicorn", "h11"},  # the browser's page
     "integrations": {"gymnasium", "pettingzoo", "pygame"}
     | {"envpool", "jax", "ray", "sbx", "stable_baselines3"}
     | {"tensordict", "tianshou", "torch", "torchrl", "xuance"},

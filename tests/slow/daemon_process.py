@@ -20,8 +20,10 @@ import grpc
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools take it from here, too
 
+from lanekit.slow.limits import MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
+from lanekit.slow.request_parts import cut
 from patience import patience
 
 OPTIONS = [
@@ -64,8 +66,10 @@ class DaemonProcess:
             return [sys.executable, "-m", "lanekit", *arguments]
         lines = ["import sys, importlib", "from lanekit.cli import main"]
         for name, value in self.constants.items():
-            module, _, constant = name.partition("__")
-            place = f"importlib.import_module('lanekit.slow.daemon.{module}')"
+            module, _, constant = name.rpartition("__")
+            # web__connections__HEADER_SECONDS is the page's; a module alone is the daemon's.
+            path = module.replace("__", ".") if "__" in module else f"daemon.{module}"
+            place = f"importlib.import_module('lanekit.slow.{path}')"
             lines.append(f"{place}.{constant} = {value}")
         return [sys.executable, "-c", "\n".join([*lines, "sys.exit(main())"]), *arguments]
 
@@ -202,7 +206,15 @@ def register(stub: TrainerServiceStub, run: str, stream: str = "s1", **more: Any
 
 def publish(method: Any, *requests: Any) -> list[int]:
     """Publish and return the acknowledged numbers."""
-    return [ack.committed_seq for ack in method(iter(requests), timeout=patience())]
+    messages = (message for request in requests for message in in_parts(request))
+    return [ack.committed_seq for ack in method(messages, timeout=patience())]
+
+
+def in_parts(request: Any) -> Iterator[Any]:
+    """The messages that carry a request: itself, or its parts if it is too large for one."""
+    kind, data = type(request), request.SerializeToString()
+    for message in cut(kind, request.run_id, data, MAX_RECEIVED_BYTES):
+        yield kind.FromString(message)
 
 
 def publish_steps(

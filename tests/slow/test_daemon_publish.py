@@ -23,6 +23,7 @@ from daemon_process import (
     steps,
 )
 
+from lanekit.slow.limits import MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from patience import patience, until
@@ -66,7 +67,8 @@ def test_the_three_kinds_are_numbered_apart(stub: TrainerServiceStub) -> None:
     committed = register(stub, "r")
     assert (committed.committed_steps, committed.committed_episodes) == (7, 5)
     assert committed.committed_events == 2
-    assert committed.max_message_bytes > 64 * 2**20
+    assert committed.max_message_bytes == MAX_RECEIVED_BYTES
+    assert committed.max_request_bytes > 64 * 2**20
     run = run_of(stub, "r")
     assert (run.steps, run.episodes, run.events, run.state) == (7, 5, 2, pb.RUN_STATE_RUNNING)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -74,12 +75,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="normal",
         help="full: each commit survives a power cut, not only a crash (default %(default)s)",
     )
+    configure_limits(parser)
+
+
+def configure_limits(parser: argparse.ArgumentParser) -> None:
+    """Declare what bounds the daemon's callers and browsers."""
+    group = parser.add_argument_group("limits", "see docs/remote.md, docs/web.md")
+    for name, usual, what in (
+        ("--calls-per-token", "256", "calls that one of --tokens may have under way"),
+        ("--calls", "4096", "calls that everybody together may have under way"),
+        ("--mib-per-token", "96", "MiB taken in for one of --tokens and not stored yet"),
+        ("--mib", "256", "MiB taken in for everybody and not stored yet"),
+        ("--web-connections", "512", "connections to the page"),
+        ("--web-connections-per-address", "128", "of them from one address beyond loopback"),
+    ):
+        group.add_argument(name, type=int, metavar="N", help=f"{what} (default {usual})")
+    group.add_argument(
+        "--web-origin",
+        action="append",
+        metavar="URL",
+        help="an address under which browsers reach the page, if it is not the one it is served "
+        "at, such as https://lab.example; may be repeated (default: LANEKIT_WEB_ORIGINS)",
+    )
+    group.add_argument(
+        "--web-behind-proxy",
+        action="store_true",
+        help="a reverse proxy on this machine says in X-Forwarded-For where requests come from",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; the status is 2 for options that do not go together."""
     try:
+        from lanekit.slow.daemon.admission import AdmissionLimits
         from lanekit.slow.daemon.server import DaemonOptions, serve
+        from lanekit.slow.daemon.web_page import ConnectionLimits
         from lanekit.slow.store.address import parse_store
     except ModuleNotFoundError as error:
         raise missing_slow(error) from None
@@ -123,6 +153,19 @@ def run(args: argparse.Namespace) -> int:
             tls_key=args.tls_key or (path_from("LANEKIT_TLS_KEY") if over_tls else None),
             insecure_loopback=args.insecure_loopback,
             durability=args.durability,
+            admission=AdmissionLimits(
+                **given(
+                    calls_per_token=args.calls_per_token,
+                    calls=args.calls,
+                    bytes_per_token=args.mib_per_token and args.mib_per_token * 2**20,
+                    bytes=args.mib and args.mib * 2**20,
+                )
+            ),
+            web_origins=tuple(args.web_origin or os.environ.get("LANEKIT_WEB_ORIGINS", "").split()),
+            web_behind_proxy=args.web_behind_proxy,
+            web_limits=ConnectionLimits(
+                **given(in_all=args.web_connections, per_address=args.web_connections_per_address)
+            ),
         )
         serve(options, announce)
     except ValueError as error:
@@ -137,6 +180,11 @@ def run(args: argparse.Namespace) -> int:
         )
         return 1
     return 0
+
+
+def given(**limits: int | None) -> dict[str, int]:
+    """Return those that were given; the others are as usual."""
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def host_of(address: str) -> str:

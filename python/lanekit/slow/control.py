@@ -125,7 +125,7 @@ def _parse(line: bytes) -> ControlCommand | None:
     try:
         content = json.loads(line)
         action, number = content["action"], content["command_id"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if action not in ("pause", "resume", "stop") or not isinstance(number, int):
         return None

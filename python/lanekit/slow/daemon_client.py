@@ -15,7 +15,7 @@ from lanekit import errors
 from lanekit.slow.endpoint import default_socket, open_channel, parse_target, token_metadata
 from lanekit.slow.frame_messages import read_lane
 from lanekit.slow.frame_stream import FrameStream
-from lanekit.slow.limits import CANCEL_GRACE, MAX_MESSAGE_BYTES
+from lanekit.slow.limits import CANCEL_GRACE, MAX_MESSAGE_BYTES, MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
 from lanekit.slow.watched_frames import DEFAULT_RATE, LaneInfo, Recipe
@@ -248,7 +248,8 @@ class DaemonClient:
             ) from error
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not is_answer(error):
             raise errors.DaemonError(
-                f"the daemon at {self.target} takes and gives messages of at most"
+                f"the daemon at {self.target} takes messages of at most"
+                f" {MAX_RECEIVED_BYTES // 2**20} MiB, and gives ones of at most"
                 f" {MAX_MESSAGE_BYTES // 2**20} MiB ({details}); ask for less at once",
                 code.name,
             ) from error

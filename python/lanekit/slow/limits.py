@@ -24,7 +24,14 @@ MAX_JSON_DEPTH = 256
 Python 3.11 ends a recursion after 1,000 levels, the caller's own included; newer ones later. Far
 below all of them, whether a line is taken depends neither on the interpreter nor on the caller."""
 MAX_MESSAGE_BYTES = 80 * 2**20
-"""The largest gRPC message: one event of the longest line, and what surrounds it."""
+"""The largest publish request, and the largest message that the daemon sends: one event of the
+longest line, and what surrounds it."""
+MAX_RECEIVED_BYTES = 2 * 2**20
+"""The largest gRPC message that the daemon takes; larger publish requests come in parts."""
+PART_BYTES = 2**20
+"""Bytes of a request in one of its parts."""
+MAX_PARTED_ROWS = 1024
+"""Rows of a request that comes in parts. One that needs parts has few and large ones."""
 MAX_BATCH_ROWS = 65_536
 """Rows of one publish request. A count is a few bytes on the wire, whatever it claims."""
 SEND_BATCH_ROWS = 1024

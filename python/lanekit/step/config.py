@@ -166,7 +166,7 @@ def config_from_c(found: CData, info_names: bytes, description: bytes, what: str
             if found.gpu_available
             else None,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, StopIteration) as error:
         raise errors.BadSegmentGeometry(
             f"{what}: its header makes no sense ({error}). Restart the server"
         ) from error

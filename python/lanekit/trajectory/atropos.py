@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanekit import errors
+from lanekit.trajectory.metadata import check_nesting, read_json
 from lanekit.trajectory.record import TrajectoryRecord
 from lanekit.trajectory.schema import TrajectorySchema
 
@@ -51,7 +53,7 @@ class ScoredGroup:
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], rest: bytes) -> None:
         self._record = arrays if isinstance(arrays, TrajectoryRecord) else None
         self._arrays: Mapping[str, npt.NDArray[Any]] = arrays
-        self._rest: dict[str, Any] = json.loads(rest, object_hook=_revive) if rest else {}
+        self._rest = _read_rest(rest)
         self._lengths = arrays["lengths"].tolist() if "lengths" in arrays else []
 
     @classmethod
@@ -144,9 +146,13 @@ def encode_group(group: Mapping[str, Any]) -> tuple[dict[str, npt.NDArray[Any]],
         arrays["env_id"] = np.array(rest.pop("env_id"), np.int64)
     if others:
         rest[_OTHER_LENGTHS] = others
-    return arrays, json.dumps(
-        rest, default=_wrap, ensure_ascii=False, separators=(",", ":")
-    ).encode("utf-8", "surrogatepass")
+    try:
+        text = json.dumps(rest, default=_wrap, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("a scored-data group is not nested as deeply as this one") from None
+    content = text.encode("utf-8", "surrogatepass")
+    check_nesting(content)
+    return arrays, content
 
 
 def decode_group(record: TrajectoryRecord) -> dict[str, Any]:
@@ -230,6 +236,29 @@ def _wrap(value: Any) -> Any:
         f"a scored-data group holds numbers, text, bytes, arrays, lists and mappings, not "
         f"{type(value).__name__}"
     )
+
+
+def _read_rest(rest: Any) -> dict[str, Any]:
+    """Read what travelled as JSON; SegmentCorrupt for what no group can have become."""
+    if not rest:
+        return {}
+    try:
+        if not isinstance(rest, bytes):
+            raise ValueError(f"it is {type(rest).__name__} and not bytes")
+        found = read_json(rest, object_hook=_revive)
+        if not isinstance(found, dict):
+            raise ValueError(f"it is a {type(found).__name__} and not an object")
+        lengths = found.get(_OTHER_LENGTHS, {})
+        if not isinstance(lengths, dict) or not all(
+            isinstance(each, list) and set(map(type, each)) <= {int} for each in lengths.values()
+        ):
+            raise ValueError("the lengths of its sequences are no whole numbers")
+    except (ValueError, TypeError) as error:  # TypeError: numpy's, for a dtype that is none
+        raise errors.SegmentCorrupt(
+            f"a record holds no scored-data group: its metadata can not be read ({error}). Put "
+            "groups with ScoredDataSender, or with encode_group"
+        ) from None
+    return found
 
 
 def _revive(value: dict[str, Any]) -> Any:

@@ -8,10 +8,12 @@ is that API's posting part, in front of a lane; Atropos' own server serves as we
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import threading
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -21,6 +23,7 @@ import numpy as np
 
 from lanekit import errors
 from lanekit.trajectory.atropos import ATROPOS_SCHEMA, encode_group
+from lanekit.trajectory.metadata import read_json
 from lanekit.trajectory.writer import TrajectoryWriter
 
 _BODY_MOST = 1 << 30
@@ -212,27 +215,38 @@ class ScoredDataGateway:
         self.close()
 
 
+def _unzipped(body: bytes) -> bytes:
+    """Return what a body was before it was packed, if that is not too much."""
+    with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+        content = file.read(_BODY_MOST + 1)
+    if len(content) > _BODY_MOST:
+        raise ValueError(f"unpacked, the body has more than {_BODY_MOST} bytes: send fewer groups")
+    return content
+
+
 def _handler(gateway: ScoredDataGateway) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 60.0  # seconds in which nothing comes
 
         def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length") or 0)
+            length = self.headers.get("Content-Length") or ""
+            size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
             if not 0 < size <= _BODY_MOST:
                 self._answer(400, {"error": "a body of known length is needed"})
                 return
             body = self.rfile.read(size)
             try:
                 if "gzip" in (self.headers.get("Content-Encoding") or ""):
-                    body = gzip.decompress(body)
-                scored = json.loads(body)
+                    body = _unzipped(body)
+                scored = read_json(body)
                 groups = {"/scored_data": [scored], "/scored_data_list": scored}[self.path]
                 if not isinstance(groups, list):
                     raise TypeError("a list of groups is needed here")
                 full = not gateway.accept(groups)
             except KeyError:
                 self._answer(404, {"error": f"no {self.path} here"})
-            except (OSError, EOFError, TypeError, ValueError, errors.TooLarge) as error:
+            except (OSError, EOFError, TypeError, ValueError, zlib.error, errors.TooLarge) as error:
                 self._answer(422, {"error": str(error)})
             except errors.LanekitError as error:
                 self._answer(503, {"error": str(error)})

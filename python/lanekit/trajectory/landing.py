@@ -159,6 +159,7 @@ class Landing:
         content: bytes,
         patience: float,
     ) -> bool:
+        meta = decode_metadata(content)  # before anything is announced: it may be damaged
         # Room first: who waits for it has announced nothing.
         shapes = {name: array.shape for name, array in arrays.items()}
         room = writer.reserve(shapes, meta_room=len(content), timeout=patience)
@@ -169,7 +170,7 @@ class Landing:
             for name, array in arrays.items():
                 room[name][...] = array
             self._arrivals.announce(state.name, number, writer.position)
-            room.commit(decode_metadata(content))
+            room.commit(meta)
         state.arrived = number
         return True
 

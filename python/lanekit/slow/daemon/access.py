@@ -16,10 +16,12 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lanekit.errors import TelemetryError
 from lanekit.slow.endpoint import check_token
 
+METADATA_KEY = "authorization"
 MAX_FILE_BYTES = 2**20
 # No full stop: it ends the name in a run's id.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
@@ -87,6 +89,16 @@ class Tokens:
             if known == caller:
                 return hmac.digest(expected, text.encode(), "sha256").hex()
         return None
+
+
+def token_of(metadata: Any) -> str | bytes | None:
+    """Return what a call's metadata brings as its token; None for nothing."""
+    return next((value for key, value in metadata or () if key == METADATA_KEY), None)
+
+
+def caller_of(tokens: Tokens, metadata: Any) -> Caller | None:
+    """Return whose token a call's metadata brings; None for nobody that is known."""
+    return tokens.caller(value for key, value in metadata or () if key == METADATA_KEY)
 
 
 def read_tokens(path: str | os.PathLike[str]) -> dict[str, str]:

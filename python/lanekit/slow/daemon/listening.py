@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -12,11 +13,18 @@ import grpc
 
 from lanekit import errors
 from lanekit.slow.endpoint import MAX_SOCKET_PATH
-from lanekit.slow.limits import MAX_MESSAGE_BYTES
+from lanekit.slow.limits import MAX_MESSAGE_BYTES, MAX_RECEIVED_BYTES
 
 SERVER_OPTIONS: list[tuple[str, int]] = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # What was taken in one message goes out in one, with what the daemon adds to it.
+    # gRPC receives a message whole before anybody sees it, so messages are small.
+    ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+    # No message is compressed (1: the algorithm that does nothing): it would be unpacked, to any
+    # size, before it is measured.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    # No more than this of a message that nobody has asked for yet, and not more on a fast network.
+    ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.http2.bdp_probe", 0),
+    # A publish request of several parts goes out in one message, with what the daemon adds to it.
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 2**20),
     # Notice a peer that vanished without a word (cable, power) within a minute ...
     ("grpc.keepalive_time_ms", 30_000),
@@ -28,6 +36,29 @@ SERVER_OPTIONS: list[tuple[str, int]] = [
     # Two daemons must not share a port: the kernel would deal their clients out at random.
     ("grpc.so_reuseport", 0),
 ]
+
+MAX_TCP_CONNECTIONS = 1024
+
+
+def tcp_options() -> list[tuple[str, int]]:
+    """Return the settings of a port that anybody can connect to.
+
+    They bound how many connections there are, and how long one lasts that is of no use: with TLS
+    not finished, or without a call.
+    """
+    return [
+        *SERVER_OPTIONS,
+        ("grpc.max_allowed_incoming_connections", min(MAX_TCP_CONNECTIONS, file_limit() // 2)),
+        ("grpc.server_handshake_timeout_ms", 20_000),
+        ("grpc.max_connection_idle_ms", 600_000),
+        ("grpc.max_concurrent_streams", 1024),
+    ]
+
+
+def file_limit() -> int:
+    """Return how many files and connections this process may have open (``ulimit -n``)."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if soft == resource.RLIM_INFINITY else soft
 
 
 class FileLock:

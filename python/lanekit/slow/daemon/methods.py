@@ -1,14 +1,16 @@
 """The service's methods as gRPC handlers: what is the same for every call.
 
-Requests that are no protobuf get INVALID_ARGUMENT, lanekit's exceptions get their status code,
-calls are counted so that a drain knows when the last has ended, and a response may be given as
-ready bytes. A caller whose token is for some runs only gets no further with others.
+Who calls is known, and that there is room for the call, before a request is read; whose run it is
+about, and how many rows it has, before it is parsed. Requests that are no protobuf get
+INVALID_ARGUMENT, lanekit's exceptions get their status code, calls are counted so that a drain
+knows when the last has ended, and a response may be given as ready bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,9 +19,12 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lanekit import errors
-from lanekit.slow.daemon.access import OWNER, Caller, Tokens
-from lanekit.slow.daemon.security import caller_of
+from lanekit.slow.daemon.access import OWNER, Caller
+from lanekit.slow.daemon.admission import NEXT_PART_SECONDS, AdmittedCall, Overload, TooSlow
+from lanekit.slow.daemon.security import CallGate, Intrusion
+from lanekit.slow.limits import MAX_BATCH_ROWS
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.request_parts import Joined
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +43,9 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (errors.RunExists, grpc.StatusCode.ALREADY_EXISTS),
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),  # disk full, file locked: try again later
     (errors.MissingExtra, grpc.StatusCode.FAILED_PRECONDITION),
+    (Intrusion, grpc.StatusCode.UNAUTHENTICATED),
+    (Overload, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED),
 )
 
 OWNERS_METHODS = {
@@ -82,28 +90,101 @@ def check_parsed(request: Any) -> None:
         raise errors.InvalidEvent(request.reason)
 
 
-class NarrowContext:
-    """A call's context for a caller who has only some of the runs: each request read is checked."""
+class AdmittedContext:
+    """A call's context whose requests are checked before they are parsed."""
 
-    def __init__(self, context: Any, caller: Caller, method: str) -> None:
+    def __init__(self, context: Any, call: AdmittedCall, method: Any) -> None:
         self._context = context
-        self._method = method
-        self.caller = caller
+        self._call = call
+        self._method: str = method.name
+        self._parse = parser(GetMessageClass(method.input_type))
+        self._publishes = "part" in method.input_type.fields_by_name
+        self.caller = call.caller
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
     async def read(self) -> Any:
-        """Return the next request, if it is about a run of the caller's."""
-        request = await self._context.read()
-        if request is not grpc.aio.EOF and type(request) is not Malformed:
+        """Return the next request, if it is about a run of the caller's.
+
+        What was read before counts as dealt with.
+        """
+        self._call.release()
+        request = await self._next()
+        if request is grpc.aio.EOF or type(request) is Malformed or not self._publishes:
+            return request
+        return await self._join(request) if request.HasField("part") else request
+
+    async def write(self, message: Message | bytes) -> None:
+        """Send an answer, if the caller has read enough of those before."""
+        data = serialise(message)
+        with self._call.answer(len(data)):
+            await self._context.write(data)
+
+    async def _next(self) -> Any:
+        async with self._call.turn():
+            data = await self._context.read()
+            if data is grpc.aio.EOF:
+                return data
+            self._call.hold(len(data))
+            return self._parsed(data)
+
+    def _parsed(self, data: bytes | bytearray) -> Any:
+        if self._publishes:
+            head = _read_head(data)
+            if isinstance(head, pb.PublishRequestHead):
+                check_access(self.caller, self._method, head)
+                if (rows := max(len(head.rows), len(head.steps))) > MAX_BATCH_ROWS:
+                    raise errors.InvalidEvent(
+                        f"a batch holds at most {MAX_BATCH_ROWS:,} rows; got {rows:,}: send several"
+                    )
+        request = self._parse(data)
+        if type(request) is not Malformed:
             check_access(self.caller, self._method, request)
+        return request
+
+    async def _join(self, first: Any) -> Any:
+        """Read the other parts of a request, and return it."""
+        joined = Joined(first.part)
+        self._call.release()
+        self._call.hold(joined.size)
+        joined.add(first.part)
+        while not joined.complete:
+            try:
+                async with asyncio.timeout(NEXT_PART_SECONDS):
+                    request = await self._next_part()
+            except TimeoutError:
+                raise TooSlow(
+                    f"the next part of a request of {joined.size:,} bytes did not come within "
+                    f"{NEXT_PART_SECONDS:g} s"
+                ) from None
+            joined.add(request.part)
+        whole = self._parsed(joined.content())
+        if type(whole) is not Malformed and whole.HasField("part"):
+            raise errors.InvalidEvent("the parts of a request make one that is a part itself")
+        return whole
+
+    async def _next_part(self) -> Any:
+        data = await self._context.read()
+        if data is grpc.aio.EOF:
+            raise errors.InvalidEvent("the call ended in the middle of a request in parts")
+        request = self._parsed(data)
+        check_parsed(request)
         return request
 
 
 def who_calls(context: Any) -> Caller:
     """Return the caller, as a method that is about many runs must know it."""
-    return context.caller if type(context) is NarrowContext else OWNER
+    return context.caller if type(context) is AdmittedContext else OWNER
+
+
+def check_owner(caller: Caller, method: str) -> None:
+    """Raise Refusal for a method that only the daemon's owner may call."""
+    if not caller.is_owner and method in OWNERS_METHODS:
+        raise Refusal(
+            grpc.StatusCode.PERMISSION_DENIED,
+            f"{method} {OWNERS_METHODS[method].format(name=caller.name)}",
+        )
 
 
 def check_access(caller: Caller, method: str, request: Any) -> None:
@@ -113,11 +194,7 @@ def check_access(caller: Caller, method: str, request: Any) -> None:
     """
     if caller.is_owner:
         return
-    if method in OWNERS_METHODS:
-        raise Refusal(
-            grpc.StatusCode.PERMISSION_DENIED,
-            f"{method} {OWNERS_METHODS[method].format(name=caller.name)}",
-        )
+    check_owner(caller, method)
     run_id = getattr(request, "run_id", "")
     if not run_id and method in MANY_RUNS_METHODS:
         return
@@ -128,8 +205,8 @@ def check_access(caller: Caller, method: str, request: Any) -> None:
 class Methods:
     """Wraps the service's methods, and knows how many calls are under way."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, gate: CallGate) -> None:
+        self._gate = gate
         self._calls = 0
         self._draining = False
         self._idle = asyncio.Event()
@@ -156,22 +233,12 @@ class Methods:
         )
 
     def _handler(self, method: Any, function: Method) -> grpc.RpcMethodHandler[Any, Any]:
-        kinds = {
-            (False, False): grpc.unary_unary_rpc_method_handler,
-            (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, False): grpc.stream_unary_rpc_method_handler,
-            (True, True): grpc.stream_stream_rpc_method_handler,
-        }
-        make: Any = kinds[method.client_streaming, method.server_streaming]
-        handler: grpc.RpcMethodHandler[Any, Any] = make(
-            self._guarded(method.name, function),
-            request_deserializer=parser(GetMessageClass(method.input_type)),
-            response_serializer=serialise,
-        )
-        return handler
+        call = self._guarded(method, function)
+        call.asks_the_gate = True  # type: ignore[attr-defined]
+        return grpc.stream_stream_rpc_method_handler(call, response_serializer=serialise)
 
-    def _guarded(self, name: str, function: Method) -> Method:
-        async def call(request: Any, context: Any) -> Any:
+    def _guarded(self, method: Any, function: Method) -> Method:
+        async def call(_: object, context: Any) -> None:
             if self._draining:
                 await context.abort(
                     grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down", ANSWERED
@@ -179,23 +246,13 @@ class Methods:
             self._calls += 1
             self._idle.clear()
             try:
-                check_parsed(request)
-                caller = caller_of(self._tokens, context.invocation_metadata())
-                if caller is None or not caller.is_owner:
-                    context = self._narrowed(caller, name, request, context)
-                return await function(request, context)
-            except grpc.aio.AbortError:
-                raise
+                # Not inside an except clause: the abort would carry the error along, and with it
+                # all that was read.
+                if (refusal := await self._refusal(method, function, context)) is not None:
+                    await context.abort(*refusal)
             except grpc.aio.InternalError:
-                # Nobody is there any more to write to: the call was cancelled, or its peer died.
-                return await context.abort(grpc.StatusCode.CANCELLED)
-            except Exception as error:
-                # The one place where errors become answers; what is not foreseen is logged.
-                code = status_code(error)
-                if code is None:
-                    logger.exception("%s failed", name)
-                    code, error = grpc.StatusCode.INTERNAL, Exception(f"{name}: {error!r}")
-                await context.abort(code, str(error), ANSWERED)
+                # An answer is stuck for somebody who has left: nothing to log.
+                raise asyncio.CancelledError from None
             finally:
                 self._calls -= 1
                 if self._calls == 0:
@@ -203,16 +260,54 @@ class Methods:
 
         return call
 
+    async def _refusal(self, method: Any, function: Method, context: Any) -> Any:
+        """Serve a call; return with what to abort it, or None."""
+        try:
+            with self._gate.admit(context) as admitted:
+                check_owner(admitted.caller, method.name)
+                await self._serve(method, function, AdmittedContext(context, admitted, method))
+        except grpc.aio.AbortError:
+            raise
+        except grpc.aio.InternalError:
+            # Nobody is there any more to write to: the call was cancelled, or its peer died.
+            return (grpc.StatusCode.CANCELLED,)
+        except Exception as error:
+            # The one place where errors become answers; what is not foreseen is logged.
+            code, words = status_code(error), str(error)
+            if code is None:
+                logger.exception("%s failed", method.name)
+                code, words = grpc.StatusCode.INTERNAL, f"{method.name}: {error!r}"
+            forget_frames(error)
+            return code, words, ANSWERED
+        return None
+
     @staticmethod
-    def _narrowed(caller: Caller | None, method: str, request: Any, context: Any) -> NarrowContext:
-        if caller is None:  # the interceptor lets nobody through; but this is where it counts
-            raise Refusal(grpc.StatusCode.UNAUTHENTICATED, "this daemon needs its token")
-        if isinstance(request, Message):  # a stream of requests is checked as it is read
-            check_access(caller, method, request)
-        return NarrowContext(context, caller, method)
+    async def _serve(method: Any, function: Method, context: Any) -> None:
+        if method.client_streaming:
+            await function(None, context)
+            return
+        request = await context.read()
+        if request is grpc.aio.EOF:
+            raise errors.InvalidEvent(
+                f"{method.name} takes one {method.input_type.name} message; none came"
+            )
+        check_parsed(request)
+        answer = await function(request, context)
+        if not method.server_streaming:
+            await context.write(answer)
 
 
-def parser(message: type[Message]) -> Callable[[bytes], Message | Malformed]:
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what the functions held that an error went through: requests, however large.
+
+    A call that keeps its error is a cycle of references, which is collected much later.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+
+
+def parser(message: type[Message]) -> Callable[[bytes | bytearray], Message | Malformed]:
     """Return a deserialiser that answers :class:`Malformed` instead of raising.
 
     gRPC would log the exception and answer UNKNOWN, as if the daemon were at fault.
@@ -220,13 +315,16 @@ def parser(message: type[Message]) -> Callable[[bytes], Message | Malformed]:
     parse = message.FromString
     name = message.DESCRIPTOR.name
 
-    def parse_request(data: bytes) -> Message | Malformed:
+    def parse_request(data: bytes | bytearray) -> Message | Malformed:
         try:
-            return parse(data)
+            return parse(data)  # type: ignore[arg-type]
         except DecodeError as error:
             return Malformed(f"{len(data)} bytes are no {name} message: {error}")
 
     return parse_request
+
+
+_read_head = parser(pb.PublishRequestHead)
 
 
 def serialise(message: Message | bytes) -> bytes:

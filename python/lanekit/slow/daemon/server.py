@@ -10,7 +10,7 @@ import re
 import secrets
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -19,6 +19,8 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME  # type: ignore[im
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from lanekit.slow.daemon.access import known_tokens
+from lanekit.slow.daemon.admission import Admission, AdmissionLimits
+from lanekit.slow.daemon.guesses import Guesses
 from lanekit.slow.daemon.health import Health
 from lanekit.slow.daemon.listening import (
     SERVER_OPTIONS,
@@ -26,17 +28,19 @@ from lanekit.slow.daemon.listening import (
     add_tcp_port,
     add_unix_socket,
     prepare_socket,
+    tcp_options,
 )
 from lanekit.slow.daemon.methods import SERVICE
 from lanekit.slow.daemon.security import (
-    TokenInterceptor,
+    CallGate,
+    GateInterceptor,
     check_listen,
     check_web,
     server_credentials,
 )
 from lanekit.slow.daemon.service import TrainerService
 from lanekit.slow.daemon.supervisor import Supervisor
-from lanekit.slow.daemon.web_page import WebSettings
+from lanekit.slow.daemon.web_page import ConnectionLimits, WebSettings
 from lanekit.slow.endpoint import read_token
 from lanekit.slow.run_bus import RunBus
 from lanekit.slow.store.address import PostgresAddress
@@ -44,6 +48,7 @@ from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.web.site import parse_origin
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +80,13 @@ class DaemonOptions:
     tls_key: Path | None = None
     insecure_loopback: bool = False
     durability: Durability = "normal"
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    """What callers may have under way at once."""
+    web_origins: tuple[str, ...] = ()
+    """Further addresses under which browsers reach the page: a proxy's, another name's."""
+    web_behind_proxy: bool = False
+    """Whether a proxy on this machine says where the page's requests come from."""
+    web_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 OTHER_DAEMON = "use that one; a second one takes a --socket, --state and --store of its own"
@@ -98,6 +110,8 @@ def serve(options: DaemonOptions, ready: Callable[[list[str]], None]) -> None:
             token=options.token_file is not None,
             insecure_loopback=options.insecure_loopback,
         )
+    for origin in options.web_origins:
+        parse_origin(origin)
     if options.web is not None:
         check_web(options.web, tls=options.tls_cert is not None)
     asyncio.run(Daemon(options).run(ready))
@@ -159,29 +173,38 @@ class Daemon:
                 daemon_stream(daemon),
             )
             held.callback(supervisor.close)
-            web = WebSettings(options.state, options.tls_cert, options.tls_key)
-            service = TrainerService(sink, bus, store, supervisor, tokens, web)
+            web = WebSettings(
+                options.state,
+                options.tls_cert,
+                options.tls_key,
+                options.web_origins,
+                options.web_behind_proxy,
+                options.web_limits,
+            )
+            gate = CallGate(tokens, Guesses(), Admission(options.admission))
+            service = TrainerService(sink, bus, store, supervisor, gate, web)
             held.callback(service.close)
             health = Health()
-            server = grpc.aio.server(
-                interceptors=(TokenInterceptor(tokens),) if tokens.needed else (),
-                options=SERVER_OPTIONS,
-            )
-            self._add_services(server, service, health)
             await health.set(SERVICE.full_name, health_pb2.HealthCheckResponse.SERVING)
-            addresses = self._listen_on_tcp(server)
+            server, tcp_server = (
+                self._server(service, health, gate, settings)
+                for settings in (SERVER_OPTIONS, tcp_options())
+            )
+            addresses = self._listen_on_tcp(tcp_server)
             if options.web is not None:
                 addresses.append(await service.page.open(options.web))
             # Last: whoever finds the socket finds a daemon that has come up.
             add_unix_socket(server, options.socket)
             addresses.insert(0, f"unix:{options.socket}")
-            await server.start()
+            servers = [server, tcp_server] if options.listen is not None else [server]
+            for each in servers:
+                await each.start()
             ready(addresses)
             await supervisor.adopt_orphans()
             await supervisor.fail_abandoned()
             supervisor.sweep()
             await self._stop.wait()
-            await self._drain(server, service, health)
+            await self._drain(servers, service, health)
 
     def _take_locks(self, held: contextlib.ExitStack) -> None:
         options = self._options
@@ -216,15 +239,19 @@ class Daemon:
         return [add_tcp_port(server, host, port, credentials)]
 
     @staticmethod
-    def _add_services(server: grpc.aio.Server, service: TrainerService, health: Health) -> None:
+    def _server(
+        service: TrainerService, health: Health, gate: CallGate, settings: list[tuple[str, int]]
+    ) -> grpc.aio.Server:
+        server = grpc.aio.server(interceptors=(GateInterceptor(gate),), options=settings)
         server.add_generic_rpc_handlers((service.handler,))
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         reflection.enable_server_reflection(
             (SERVICE.full_name, HEALTH_NAME, reflection.SERVICE_NAME), server
         )
+        return server
 
     async def _drain(
-        self, server: grpc.aio.Server, service: TrainerService, health: Health
+        self, servers: list[grpc.aio.Server], service: TrainerService, health: Health
     ) -> None:
         logger.info("shutting down: committing what was received")
         await health.enter_graceful_shutdown()
@@ -240,6 +267,7 @@ class Daemon:
             service.cut()
         health.end_watches()
         await asyncio.sleep(LINGER)
-        await server.stop(None)
+        for server in servers:
+            await server.stop(None)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(service.idle(), LINGER)

@@ -6,12 +6,12 @@ import asyncio
 
 import grpc
 
-from lanekit.slow.daemon.access import Tokens
 from lanekit.slow.daemon.frames.tap import FrameTap
 from lanekit.slow.daemon.methods import Methods
 from lanekit.slow.daemon.publishing import Publishing
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.runs import Runs
+from lanekit.slow.daemon.security import CallGate
 from lanekit.slow.daemon.silence import Silence
 from lanekit.slow.daemon.streams import Streams
 from lanekit.slow.daemon.supervisor import Supervisor
@@ -32,10 +32,10 @@ class TrainerService:
         bus: RunBus,
         store: RunStore,
         supervisor: Supervisor,
-        tokens: Tokens,
+        gate: CallGate,
         web: WebSettings,
     ) -> None:
-        self._methods = Methods(tokens)
+        self._methods = Methods(gate)
         self.tap = FrameTap()
         """The fast lanes of this machine, for whoever serves frames from this process."""
         self._pulse = Pulse(bus, store.is_shared)
@@ -44,7 +44,7 @@ class TrainerService:
         workers = Workers(sink, bus, self._pulse)
         runs = Runs(sink, self._streams, self._pulse, supervisor, workers)
         parts = DaemonParts(store, self._pulse, runs, workers, self.tap)
-        self.page = WebPage(parts, tokens, web)
+        self.page = WebPage(parts, gate, web)
         """Where a browser finds all of this, once it is opened."""
         self.handler: grpc.GenericRpcHandler = self._methods.handlers(
             self._publishing.methods()

@@ -121,6 +121,6 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a file holds, or an empty one."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

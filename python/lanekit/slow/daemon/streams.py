@@ -88,6 +88,7 @@ class Streams:
                         sent = cursor
                     if request.history_only:
                         return
+                    del page  # as large as its largest row, and the wait may be long
                     await news.wait()
             raise Refusal(
                 grpc.StatusCode.UNAVAILABLE,

@@ -91,6 +91,7 @@ class WatchCall:
                     check_size(message)
                     self._credits -= 1
                     await self._context.write(message)
+                    del message, update  # a frame is large, and the next wait may be long
                     break
         finally:
             reading.cancel()

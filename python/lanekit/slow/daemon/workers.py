@@ -15,7 +15,7 @@ from lanekit.slow.batches import check_run_id, check_stream_id, check_worker_id
 from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended, state_word
-from lanekit.slow.limits import MAX_MESSAGE_BYTES
+from lanekit.slow.limits import MAX_MESSAGE_BYTES, MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.run_bus import BusEvent, RunBus, Topic
 from lanekit.slow.store.db_sink import TelemetryDBSink
@@ -79,7 +79,8 @@ class Workers:
             committed_steps=committed.steps,
             committed_episodes=committed.episodes,
             committed_events=committed.events,
-            max_message_bytes=MAX_MESSAGE_BYTES,
+            max_message_bytes=MAX_RECEIVED_BYTES,
+            max_request_bytes=MAX_MESSAGE_BYTES,
         )
 
     def connected(self, run_id: str, stream_id: str) -> bool:

@@ -495,6 +495,7 @@ class PublishRunStepsRequest(google.protobuf.message.Message):
     FIRST_SEQ_FIELD_NUMBER: builtins.int
     COLUMNS_FIELD_NUMBER: builtins.int
     STEPS_FIELD_NUMBER: builtins.int
+    PART_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     stream_id: builtins.str
     first_seq: builtins.int
@@ -505,6 +506,10 @@ class PublishRunStepsRequest(google.protobuf.message.Message):
 
     @property
     def steps(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Step]: ...
+    @property
+    def part(self) -> global___RequestPart:
+        """A part of a request that is too large for one message; with it comes run_id, and nothing else."""
+
     def __init__(
         self,
         *,
@@ -513,9 +518,10 @@ class PublishRunStepsRequest(google.protobuf.message.Message):
         first_seq: builtins.int = ...,
         columns: global___StepColumns | None = ...,
         steps: collections.abc.Iterable[global___Step] | None = ...,
+        part: global___RequestPart | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["columns", b"columns"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["columns", b"columns", "first_seq", b"first_seq", "run_id", b"run_id", "steps", b"steps", "stream_id", b"stream_id"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["columns", b"columns", "part", b"part"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["columns", b"columns", "first_seq", b"first_seq", "part", b"part", "run_id", b"run_id", "steps", b"steps", "stream_id", b"stream_id"]) -> None: ...
 
 global___PublishRunStepsRequest = PublishRunStepsRequest
 
@@ -527,11 +533,14 @@ class PublishRunEpisodesRequest(google.protobuf.message.Message):
     STREAM_ID_FIELD_NUMBER: builtins.int
     FIRST_SEQ_FIELD_NUMBER: builtins.int
     EPISODES_FIELD_NUMBER: builtins.int
+    PART_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     stream_id: builtins.str
     first_seq: builtins.int
     @property
     def episodes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Episode]: ...
+    @property
+    def part(self) -> global___RequestPart: ...
     def __init__(
         self,
         *,
@@ -539,8 +548,10 @@ class PublishRunEpisodesRequest(google.protobuf.message.Message):
         stream_id: builtins.str = ...,
         first_seq: builtins.int = ...,
         episodes: collections.abc.Iterable[global___Episode] | None = ...,
+        part: global___RequestPart | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["episodes", b"episodes", "first_seq", b"first_seq", "run_id", b"run_id", "stream_id", b"stream_id"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["part", b"part"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["episodes", b"episodes", "first_seq", b"first_seq", "part", b"part", "run_id", b"run_id", "stream_id", b"stream_id"]) -> None: ...
 
 global___PublishRunEpisodesRequest = PublishRunEpisodesRequest
 
@@ -552,11 +563,14 @@ class PublishRunEventsRequest(google.protobuf.message.Message):
     STREAM_ID_FIELD_NUMBER: builtins.int
     FIRST_SEQ_FIELD_NUMBER: builtins.int
     EVENTS_FIELD_NUMBER: builtins.int
+    PART_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     stream_id: builtins.str
     first_seq: builtins.int
     @property
     def events(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___RunEvent]: ...
+    @property
+    def part(self) -> global___RequestPart: ...
     def __init__(
         self,
         *,
@@ -564,10 +578,68 @@ class PublishRunEventsRequest(google.protobuf.message.Message):
         stream_id: builtins.str = ...,
         first_seq: builtins.int = ...,
         events: collections.abc.Iterable[global___RunEvent] | None = ...,
+        part: global___RequestPart | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["events", b"events", "first_seq", b"first_seq", "run_id", b"run_id", "stream_id", b"stream_id"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["part", b"part"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["events", b"events", "first_seq", b"first_seq", "part", b"part", "run_id", b"run_id", "stream_id", b"stream_id"]) -> None: ...
 
 global___PublishRunEventsRequest = PublishRunEventsRequest
+
+@typing.final
+class RequestPart(google.protobuf.message.Message):
+    """A part of a publish request that takes more than max_message_bytes (RegisterWorkerResponse). The parts
+    are sent one after the other in one call, in order; put together they are the request, serialised.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    REQUEST_BYTES_FIELD_NUMBER: builtins.int
+    OFFSET_FIELD_NUMBER: builtins.int
+    DATA_FIELD_NUMBER: builtins.int
+    request_bytes: builtins.int
+    """Bytes of the whole request, the same in each of its parts; at most max_request_bytes."""
+    offset: builtins.int
+    """Where in the request this part begins: 0, then the end of the part before."""
+    data: builtins.bytes
+    def __init__(
+        self,
+        *,
+        request_bytes: builtins.int = ...,
+        offset: builtins.int = ...,
+        data: builtins.bytes = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["data", b"data", "offset", b"offset", "request_bytes", b"request_bytes"]) -> None: ...
+
+global___RequestPart = RequestPart
+
+@typing.final
+class PublishRequestHead(google.protobuf.message.Message):
+    """What the daemon reads of a publish request before it parses the rest: whose run it is about, and how
+    many rows it has. Never sent.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: builtins.int
+    ROWS_FIELD_NUMBER: builtins.int
+    STEPS_FIELD_NUMBER: builtins.int
+    run_id: builtins.str
+    @property
+    def rows(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]:
+        """Episodes and events; of steps their columns, as one."""
+
+    @property
+    def steps(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        run_id: builtins.str = ...,
+        rows: collections.abc.Iterable[builtins.bytes] | None = ...,
+        steps: collections.abc.Iterable[builtins.bytes] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["rows", b"rows", "run_id", b"run_id", "steps", b"steps"]) -> None: ...
+
+global___PublishRequestHead = PublishRequestHead
 
 @typing.final
 class PublishAck(google.protobuf.message.Message):
@@ -1169,11 +1241,14 @@ class RegisterWorkerResponse(google.protobuf.message.Message):
     COMMITTED_EPISODES_FIELD_NUMBER: builtins.int
     COMMITTED_EVENTS_FIELD_NUMBER: builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: builtins.int
+    MAX_REQUEST_BYTES_FIELD_NUMBER: builtins.int
     committed_steps: builtins.int
     committed_episodes: builtins.int
     committed_events: builtins.int
     max_message_bytes: builtins.int
-    """Requests larger than this are refused."""
+    """Messages larger than this are refused."""
+    max_request_bytes: builtins.int
+    """Publish requests up to this size are taken in parts (RequestPart)."""
     def __init__(
         self,
         *,
@@ -1181,8 +1256,9 @@ class RegisterWorkerResponse(google.protobuf.message.Message):
         committed_episodes: builtins.int = ...,
         committed_events: builtins.int = ...,
         max_message_bytes: builtins.int = ...,
+        max_request_bytes: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["committed_episodes", b"committed_episodes", "committed_events", b"committed_events", "committed_steps", b"committed_steps", "max_message_bytes", b"max_message_bytes"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["committed_episodes", b"committed_episodes", "committed_events", b"committed_events", "committed_steps", b"committed_steps", "max_message_bytes", b"max_message_bytes", "max_request_bytes", b"max_request_bytes"]) -> None: ...
 
 global___RegisterWorkerResponse = RegisterWorkerResponse
 

@@ -19,8 +19,9 @@ from typing import Any
 import grpc
 
 from lanekit.slow.endpoint import token_metadata
-from lanekit.slow.limits import SEND_WINDOW
+from lanekit.slow.limits import MAX_RECEIVED_BYTES, SEND_WINDOW
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.request_parts import PublishRequest, cut
 from lanekit.slow.sending.heartbeats import Command, Heartbeats, Session
 from lanekit.slow.sending.journal_reader import Request
 from lanekit.slow.sending.spool import KINDS, Spool
@@ -32,6 +33,11 @@ _METHODS = {
     "steps": _SERVICE + "PublishRunSteps",
     "episodes": _SERVICE + "PublishRunEpisodes",
     "events": _SERVICE + "PublishRunEvents",
+}
+_REQUESTS: dict[str, type[PublishRequest]] = {
+    "steps": pb.PublishRunStepsRequest,
+    "episodes": pb.PublishRunEpisodesRequest,
+    "events": pb.PublishRunEventsRequest,
 }
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -95,6 +101,7 @@ class DaemonLink:
         self._session: Session | None = None
         self._stopping = threading.Event()
         self._acknowledgements = 0
+        self._largest_message = MAX_RECEIVED_BYTES
         self._away = ""
         self._behind: str | None = None
         self.refused: str | None = None
@@ -168,7 +175,7 @@ class DaemonLink:
             code = error.code() if error is not None else None
             if self._acknowledgements != before:
                 futile = 0
-            if code in _REFUSALS:
+            if code in _REFUSALS and not is_busy(error):
                 futile += 1
                 if futile > _ATTEMPTS:
                     self._refuse(error)
@@ -261,6 +268,7 @@ class DaemonLink:
             for kind, lane in self._lanes.items():
                 self._acknowledge(lane, committed[kind])
                 lane.unsent = deque(lane.unacknowledged)
+            self._largest_message = response.max_message_bytes
             self._session = session
         self._on_acknowledged()
         return True
@@ -336,7 +344,8 @@ class DaemonLink:
                 if session.over:
                     return
                 request = lane.unsent.popleft()
-            yield request.data
+            kind, run_id = _REQUESTS[request.kind], self._spool.run_id
+            yield from cut(kind, run_id, request.data, self._largest_message)
 
     def _acknowledge(self, lane: Lane, committed: int) -> None:
         if committed > lane.acknowledged:
@@ -370,3 +379,10 @@ class DaemonLink:
         self.refused = why
         self._report(why)
         self._on_acknowledged()
+
+
+def is_busy(error: Any) -> bool:
+    """Tell whether the daemon itself says that it has too much to do: later it takes the same."""
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and any(
+        key == "lanekit-answer" for key, _ in error.trailing_metadata() or ()
+    )

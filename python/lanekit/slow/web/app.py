@@ -15,7 +15,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -30,10 +30,11 @@ from lanekit.slow.daemon.web_page import DaemonParts
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.replay.tape import Player, read_contents, read_pixels, read_tape, run_of_frame
 from lanekit.slow.store.run_store import RunStore
-from lanekit.slow.web.access import SESSION_SECONDS, Access, AccessGate
+from lanekit.slow.web.access import SESSION_SECONDS, Access, AccessGate, Guessing
 from lanekit.slow.web.following import RunFollower, follow_runs
 from lanekit.slow.web.messages import contents_message, run_message, tape_message
 from lanekit.slow.web.paced_socket import MISBEHAVED, PacedSocket, Refused
+from lanekit.slow.web.site import Site
 from lanekit.slow.web.watching import WatchedRun
 
 PAGE = Path(__file__).parent / "page"
@@ -62,7 +63,7 @@ CONTROL = {
 class WebApp:
     """The page and its API over one daemon. Made inside the event loop that serves it."""
 
-    def __init__(self, parts: DaemonParts, access: Access, *, secure: bool) -> None:
+    def __init__(self, parts: DaemonParts, access: Access, site: Site, *, secure: bool) -> None:
         self._parts = parts
         self._access = access
         self._secure = secure
@@ -83,7 +84,7 @@ class WebApp:
                 Route("/api/runs/{run_id}/frames/{frame_id:int}.png", self._frame),
                 Route("/api/runs/{run_id}/{action}", self._act, methods=["POST"]),
             ],
-            middleware=[Middleware(AccessGate, access=access)],
+            middleware=[Middleware(AccessGate, access=access, site=site)],
             exception_handlers={
                 errors.LanekitError: _problem,
                 ValueError: _problem,
@@ -106,15 +107,22 @@ class WebApp:
 
     async def _log_in(self, request: Request) -> Response:
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_LOGIN_BYTES:
-                raise HTTPException(413, "a login is one short JSON object")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_LOGIN_BYTES:
+                    raise HTTPException(413, "a login is one short JSON object")
+        except ClientDisconnect:
+            raise HTTPException(400, "the login ended half way") from None
         try:
             token = msgspec.json.decode(body, type=dict[str, str]).get("token", "")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise HTTPException(400, 'a login is a JSON object: {"token": "..."}') from None
-        caller = self._access.caller_with(token.strip())
+        host = self._access.host_of(request.scope, request.headers)
+        try:
+            caller = self._access.judge(token.strip(), host)
+        except Guessing as guessing:
+            raise HTTPException(429, str(guessing), guessing.headers) from None
         if caller is None:
             raise HTTPException(401, "this is not the daemon's token")
         response = Response(status_code=204)
