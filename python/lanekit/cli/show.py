@@ -169,6 +169,10 @@ def _counts(record: RunRecord, reported: int | None, paint: Paint) -> list[str]:
         files = [printable(file, 200) for file in reject_files(record)]
         where = " or ".join(files) or "rejects.jsonl of the worker's spool"
         rows.append(["rejected", f"{count}, kept in {where}"])
+    for worker in record.senders:
+        if worker.notice:
+            notice = f"stream {worker.stream_id}: {worker.notice}"
+            rows.append(["journal", paint(printable(notice, 400), Colour.YELLOW)])
     return _pairs(rows, paint)
 
 
@@ -248,5 +252,6 @@ def _worker_json(worker: WorkerRecord) -> dict[str, Any]:
         "host": worker.host,
         "last_seen_ns": worker.last_seen_ns,
         "spool_directory": worker.spool_directory,
+        "notice": worker.notice,
         "stderr_file": str(stderr_file(worker) or "") or None,
     }

@@ -385,6 +385,8 @@ class TelemetryDBSink:
             self._tell_changes()
 
     def _tell_changes(self) -> None:
+        for notice in self._store.take_notices():
+            log.warning("%s", notice)
         changes: dict[str, list[RunChange]] = {}
         for change in self._store.take_changes():
             changes.setdefault(change.run_id, []).append(change)

@@ -32,7 +32,12 @@ def _note_order_of_episodes(connection: apsw.Connection) -> None:
     connection.execute("ALTER TABLE tracks ADD COLUMN episodes_in_order INTEGER NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: list[Migration] = [_create, _note_order_of_episodes]
+def _note_journals(connection: apsw.Connection) -> None:
+    for column in ("journal_id", "continues", "notice"):
+        connection.execute(f"ALTER TABLE streams ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: list[Migration] = [_create, _note_order_of_episodes, _note_journals]
 """Step i takes a file from version i to i + 1; the first makes a new one. Only ever appended to."""
 
 
