@@ -23,6 +23,7 @@ from lanekit.errors import TelemetryError
 from lanekit.slow import TelemetryClient
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending.proxy import TrainerTelemetryProxy
+from lanekit.slow.sending.spool import Spool
 from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.run_store import RunStore
 from patience import until
@@ -209,7 +210,7 @@ def test_a_proxy_that_takes_over_says_nothing_and_leaves_one_worker(
     assert "stream" not in daemon.said()
 
 
-# --- at random --------------------------------------------------------------------------------------
+# --- at random -----------------------------------------------------------------------------------
 
 
 class Copies:
@@ -228,6 +229,7 @@ class Copies:
     def turn(self) -> None:
         actions = [self.write] * 4 + [self.copy, self.put_back, self.cut_off, self.adopt]
         self.chance.choice(actions)()
+        self.drop_torn_copies()
 
     def client(self, spool: Path) -> TelemetryClient:
         return TelemetryClient(
@@ -273,6 +275,13 @@ class Copies:
                 shutil.copyfile(path, place / path.name)
         return place
 
+    def drop_torn_copies(self) -> None:
+        """Forget copies that lack files which were deleted meanwhile: those are refused."""
+        for spool in self.spools[1:]:
+            if not is_whole(spool):
+                self.spools.remove(spool)
+                self.done["torn copies refused"] += 1
+
     def put_back(self) -> None:
         """Replace a spool by an older state, or another copy, of itself."""
         backup, spool = (self.chance.choice(self.spools) for _ in range(2))
@@ -308,11 +317,10 @@ class Copies:
         self.done["adoptions"] += 1
 
     def drain(self, spool: Path) -> None:
-        if (spool / "stream.json").exists():
-            proxy = TrainerTelemetryProxy.adopt(
-                spool, target=self.daemon.target, drain_timeout=120, report=lambda _: None
-            )
-            assert proxy.run() in (0, 74)
+        proxy = TrainerTelemetryProxy.adopt(
+            spool, target=self.daemon.target, drain_timeout=120, report=lambda _: None
+        )
+        assert proxy.run() in (0, 74)
 
     def compare(self) -> int:
         """Send what is left, and compare every row; return how many there are."""
@@ -332,6 +340,16 @@ class Copies:
         return len(found)
 
 
+def is_whole(spool: Path) -> bool:
+    try:
+        Spool.open(spool).close()
+    except TelemetryError as error:
+        if "are missing" in str(error) or "is no spool" in str(error):
+            return False
+        raise
+    return True
+
+
 def run_copies(directory: Path, daemon: DaemonProcess, rounds: int, turns: int) -> Counter[str]:
     total: Counter[str] = Counter()
     for number in range(rounds):
@@ -339,6 +357,7 @@ def run_copies(directory: Path, daemon: DaemonProcess, rounds: int, turns: int) 
         place.mkdir()
         copies = Copies(place, daemon, f"round-{number}", number)
         copies.write()
+        copies.drop_torn_copies()
         for _ in range(turns):
             copies.turn()
         total["rows compared"] += copies.compare()

@@ -166,7 +166,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
     with Spool.create(tmp_path / "s", "r") as spool:
         spool.journal.append_patiently(b"x" * 10)
     (segment,) = (tmp_path / "s").glob("journal-*")
-    segment.rename(segment.with_name(segment.name.replace("-0000000000000000-", "-0000000000000005-")))
+    segment.rename(
+        segment.with_name(segment.name.replace("-0000000000000000-", "-0000000000000005-"))
+    )
     with pytest.raises(TelemetryError, match="bytes from 0 to 5 are missing"):
         Spool.open(tmp_path / "s")
     (tmp_path / "s" / "checkpoint.json").write_text("{")

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lanekit import errors
-from lanekit.slow.daemon.access import OWNER, Caller, Tokens
+from lanekit.slow.daemon.access import OWNER, Caller, Tokens, words_for
 from lanekit.slow.daemon.security import caller_of
 from lanekit.slow.proto import telemetry_pb2 as pb
 
@@ -39,6 +39,9 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),  # disk full, file locked: try again later
     (errors.MissingExtra, grpc.StatusCode.FAILED_PRECONDITION),
 )
+
+UNWRITABLE = "the daemon can not use its store now; its owner finds the reason in its log"
+"""What callers who are not the owner hear of trouble with the store."""
 
 OWNERS_METHODS = {
     "SubmitRun": (
@@ -74,6 +77,13 @@ def status_code(error: Exception) -> grpc.StatusCode | None:
     if isinstance(error, Refusal):
         return error.code
     return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), None)
+
+
+def error_words(error: Exception, caller: Caller) -> str:
+    """Return what a caller is told of an error: about the daemon's machine only if it is theirs."""
+    if isinstance(error, errors.StoreError) and not caller.is_owner:
+        return UNWRITABLE
+    return words_for(caller, str(error))
 
 
 def check_parsed(request: Any) -> None:
@@ -179,10 +189,12 @@ class Methods:
             self._calls += 1
             self._idle.clear()
             try:
-                check_parsed(request)
                 caller = caller_of(self._tokens, context.invocation_metadata())
                 if caller is None or not caller.is_owner:
-                    context = self._narrowed(caller, name, request, context)
+                    context = self._narrowed(caller, name, context)
+                check_parsed(request)
+                if isinstance(request, Message):  # a stream of requests is checked as it is read
+                    check_access(who_calls(context), name, request)
                 return await function(request, context)
             except grpc.aio.AbortError:
                 raise
@@ -191,11 +203,13 @@ class Methods:
                 return await context.abort(grpc.StatusCode.CANCELLED)
             except Exception as error:
                 # The one place where errors become answers; what is not foreseen is logged.
-                code = status_code(error)
+                code, caller = status_code(error), who_calls(context)
                 if code is None:
                     logger.exception("%s failed", name)
-                    code, error = grpc.StatusCode.INTERNAL, Exception(f"{name}: {error!r}")
-                await context.abort(code, str(error), ANSWERED)
+                    code = grpc.StatusCode.INTERNAL
+                    told = f": {error!r}" if caller.is_owner else "; the daemon's log says why"
+                    error = Exception(f"{name} failed{told}")
+                await context.abort(code, error_words(error, caller), ANSWERED)
             finally:
                 self._calls -= 1
                 if self._calls == 0:
@@ -204,11 +218,9 @@ class Methods:
         return call
 
     @staticmethod
-    def _narrowed(caller: Caller | None, method: str, request: Any, context: Any) -> NarrowContext:
+    def _narrowed(caller: Caller | None, method: str, context: Any) -> NarrowContext:
         if caller is None:  # the interceptor lets nobody through; but this is where it counts
             raise Refusal(grpc.StatusCode.UNAUTHENTICATED, "this daemon needs its token")
-        if isinstance(request, Message):  # a stream of requests is checked as it is read
-            check_access(caller, method, request)
         return NarrowContext(context, caller, method)
 
 

@@ -18,8 +18,8 @@ backup, it was copied and both copies went on, or a power cut took its newest by
 
 The name of a file and its bytes are copied, restored and lost together, so none of this depends on
 the order in which a disk writes. A line belongs to the stream in which it ends. If the process that
-began it is gone and nobody brings the rest, the line is ended as one that was cut short, never as an
-event: another copy may hold the whole of it.
+began it is gone and nobody brings the rest, the line is ended as one that was cut short, never as
+an event: another copy may hold the whole of it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Journal:
     def __init__(self, directory: Path, acknowledged: int) -> None:
         self._directory = directory
         self._guard = threading.Lock()
-        found = [(_segment(path), path.stat().st_size) for path in directory.glob("journal-*.jsonl")]
+        found = [
+            (_segment(path), path.stat().st_size) for path in directory.glob("journal-*.jsonl")
+        ]
         # Where two begin at the same byte, the first of them never got any.
         found.sort(key=lambda each: (each[0].first, each[1]))
         self._segments = [segment for segment, _ in found]

@@ -65,6 +65,9 @@ class Database(Protocol):
     def roll_back(self) -> None:
         """End the transaction, as if nothing had been done. Never raises."""
 
+    def renew(self) -> None:
+        """Connect again, if the connection can not write and another one might."""
+
     # --- several daemons in one database ---------------------------------------------------------
 
     def take_over(self, stream: int) -> None:

@@ -245,6 +245,7 @@ class TelemetryDBSink:
 
     def _write(self) -> None:
         try:
+            self._check_store()
             while True:
                 with self._changed:
                     self._wait_for_work()
@@ -261,9 +262,28 @@ class TelemetryDBSink:
                 self._changed.notify_all()
             self._store.close()
 
+    def _check_store(self) -> None:
+        """Look whether the store can be written; say so if it can not, or if it can again."""
+        try:
+            self._store.check_writable()
+        except StoreError as error:
+            self._note_stall(str(error))
+        else:
+            self._resume()
+
     def _wait_for_work(self) -> None:
+        pause = FIRST_RETRY
         while not self._closing and not self._calls:
-            if self._batches:
+            if self._stalled is not None and not self._batches:
+                self._changed.wait(pause)
+                pause = min(2 * pause, LAST_RETRY)
+                if not self._closing and not self._calls and not self._batches:
+                    self._changed.release()
+                    try:
+                        self._check_store()
+                    finally:
+                        self._changed.acquire()
+            elif self._batches:
                 left = self._first_at + self._max_delay - time.monotonic()
                 if self._waiting_rows >= self._batch_size or left <= 0:
                     return
@@ -286,6 +306,8 @@ class TelemetryDBSink:
         pause = FIRST_RETRY
         while True:
             try:
+                if self._stalled is not None:
+                    self._store.check_writable()
                 answers = self._store.append(batches)
             except StoreError as error:
                 if not self._stall(str(error), pause):
@@ -312,10 +334,7 @@ class TelemetryDBSink:
 
     def _stall(self, why: str, pause: float) -> bool:
         """Wait before the next attempt. False: it is time to give up."""
-        if self._stalled is None:
-            log.error("nothing can be stored for now, and nothing is lost: %s", why)
-        with self._changed:
-            self._stalled = why
+        self._note_stall(why)
         deadline = time.monotonic() + pause
         while True:
             self._run_calls()
@@ -327,6 +346,12 @@ class TelemetryDBSink:
                     return True
                 if not self._calls:
                     self._changed.wait(min(deadline, self._give_up_at or deadline) - now)
+
+    def _note_stall(self, why: str) -> None:
+        if self._stalled is None:
+            log.error("nothing can be stored for now, and nothing is lost: %s", why)
+        with self._changed:
+            self._stalled = why
 
     def _resume(self) -> None:
         if self._stalled is not None:
@@ -379,6 +404,8 @@ class TelemetryDBSink:
             try:
                 result = call.fn(self._store)
             except BaseException as error:
+                if isinstance(error, StoreError) and self._stalled is None:
+                    self._check_store()
                 call.future.set_exception(error)
             else:
                 call.future.set_result(result)

@@ -70,8 +70,9 @@ class RunCourse:
                 self._note(stream, notice)
             elif before.state not in (OPEN, CONTINUED, ASIDE):  # it takes over how that ended
                 self._ledger.connection.execute(
-                    "UPDATE streams SET (state, ended_ns, exit_status, reason) = (SELECT state,"
-                    " ended_ns, exit_status, reason FROM streams WHERE stream = ?) WHERE stream = ?",
+                    "UPDATE streams SET (state, ended_ns, exit_status, reason) ="
+                    " (SELECT state, ended_ns, exit_status, reason FROM streams WHERE stream = ?)"
+                    " WHERE stream = ?",
                     (before.stream, stream.stream),
                 )
                 stream.state = before.state
@@ -79,8 +80,9 @@ class RunCourse:
                 self._continue(before)
         # One process at a time sends from a directory: those that did before have ended.
         rows = self._ledger.connection.execute(
-            "SELECT other.stream_id FROM streams JOIN streams AS other USING (run, journal_id, host,"
-            " spool_directory) WHERE streams.stream = ? AND other.stream != streams.stream"
+            "SELECT other.stream_id FROM streams JOIN streams AS other"
+            " USING (run, journal_id, host, spool_directory)"
+            " WHERE streams.stream = ? AND other.stream != streams.stream"
             " AND journal_id != '' AND spool_directory != '' AND other.state IN (?, ?)",
             (stream.stream, OPEN, SILENT),
         ).fetchall()

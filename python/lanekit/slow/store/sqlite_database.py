@@ -10,9 +10,9 @@ import apsw
 
 from lanekit.slow.batches import Batch, Kind
 from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL
-from lanekit.slow.store.database import Tracks
+from lanekit.slow.store.database import Durability, Tracks
 from lanekit.slow.store.row_inserts import insert_episodes, insert_events, insert_steps
-from lanekit.slow.store.store_file import roll_back
+from lanekit.slow.store.store_file import open_for_writing, roll_back
 
 _INSERTS = {
     Kind.STEPS: insert_steps,
@@ -26,19 +26,37 @@ class SQLiteDatabase:
 
     locking = ""
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self.connection = connection
+    def __init__(
+        self, connection: apsw.Connection, path: str, durability: Durability = "normal"
+    ) -> None:
         self.path = path
+        self._durability = durability
+        self._use(connection)
+
+    def _use(self, connection: apsw.Connection) -> None:
+        self.connection = connection
         self._cursor = connection.cursor()
+        self._is_read_only = False
         self._revision: int | None = None
         self._data_version = -1
         self._log_pages = 0
         self._checkpointed_at = 0
         connection.set_wal_hook(self._count_pages)
 
+    def renew(self) -> None:
+        """Open the file again: a connection that once found it read-only stays so."""
+        if self._is_read_only:
+            new = open_for_writing(self.path, self._durability)
+            self.connection.close()
+            self._use(new)
+
     def begin(self, run_ids: Sequence[str], remembered: Mapping[str, int]) -> Iterable[str] | None:
         """Lock the file. See `Database`."""
-        self._cursor.execute("BEGIN IMMEDIATE")
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
+        except (apsw.ReadOnlyError, apsw.CantOpenError):
+            self._is_read_only = True
+            raise
         version = self.connection.pragma("data_version")
         if version == self._data_version:
             return ()

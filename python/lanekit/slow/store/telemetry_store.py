@@ -87,6 +87,13 @@ class TelemetryStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def check_writable(self) -> None:
+        """Raise `StoreError` if nothing can be stored now; connect again if that may help."""
+        with store_errors(self.path):
+            self._database.renew()
+        with self._ledger.transaction():
+            pass
+
     # --- events --------------------------------------------------------------------------------
 
     def append(self, batches: Sequence[Batch]) -> list[Committed | TelemetryError]:
@@ -215,7 +222,9 @@ class TelemetryStore:
                 "SELECT notice FROM streams WHERE stream = ?", (stream.stream,)
             ).fetchall()
             return StreamCommitted(
-                *(stream.committed[kind] for kind in Kind),
+                steps=stream.committed[Kind.STEPS],
+                episodes=stream.committed[Kind.EPISODES],
+                events=stream.committed[Kind.EVENTS],
                 continued=self._position(run_id, continues),
                 notice=notice,
             )

@@ -127,6 +127,9 @@ class PostgresDatabase:
         self._discard()
         self.connection.roll_back()
 
+    def renew(self) -> None:
+        """Nothing: the connection does that by itself."""
+
     def _discard(self) -> None:
         for rows in self._rows.values():
             rows.clear()
