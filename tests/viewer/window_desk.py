@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "slow"))
 
 import pytest
-from daemon_process import DaemonProcess, publish_steps
+from daemon_process import DaemonProcess, obeying_permissions, publish_steps
 from PyQt6.QtCore import QCoreApplication, QEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication

@@ -65,8 +65,11 @@ class Database(Protocol):
     def roll_back(self) -> None:
         """End the transaction, as if nothing had been done. Never raises."""
 
-    def renew(self) -> None:
-        """Connect again, if the connection can not write and another one might."""
+    def probe(self) -> None:
+        """Store something, which changes nothing; connect again first, if that may help.
+
+        Outside of any transaction.
+        """
 
     # --- several daemons in one database ---------------------------------------------------------
 

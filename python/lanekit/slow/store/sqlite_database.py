@@ -43,20 +43,22 @@ class SQLiteDatabase:
         self._checkpointed_at = 0
         connection.set_wal_hook(self._count_pages)
 
-    def renew(self) -> None:
-        """Open the file again: a connection that once found it read-only stays so."""
+    def probe(self) -> None:
+        """Write what is there already. A connection that found the file read-only is made anew."""
         if self._is_read_only:
             new = open_for_writing(self.path, self._durability)
             self.connection.close()
             self._use(new)
-
-    def begin(self, run_ids: Sequence[str], remembered: Mapping[str, int]) -> Iterable[str] | None:
-        """Lock the file. See `Database`."""
         try:
-            self._cursor.execute("BEGIN IMMEDIATE")
+            # `BEGIN IMMEDIATE` alone succeeds on a file that is read-only.
+            self.connection.pragma("user_version", self.connection.pragma("user_version"))
         except (apsw.ReadOnlyError, apsw.CantOpenError):
             self._is_read_only = True
             raise
+
+    def begin(self, run_ids: Sequence[str], remembered: Mapping[str, int]) -> Iterable[str] | None:
+        """Lock the file. See `Database`."""
+        self._cursor.execute("BEGIN IMMEDIATE")
         version = self.connection.pragma("data_version")
         if version == self._data_version:
             return ()

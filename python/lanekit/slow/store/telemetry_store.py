@@ -90,9 +90,11 @@ class TelemetryStore:
     def check_writable(self) -> None:
         """Raise `StoreError` if nothing can be stored now; connect again if that may help."""
         with store_errors(self.path):
-            self._database.renew()
-        with self._ledger.transaction():
-            pass
+            try:
+                self._database.probe()
+            except BaseException:
+                self._database.roll_back()
+                raise
 
     # --- events --------------------------------------------------------------------------------
 

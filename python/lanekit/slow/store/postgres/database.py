@@ -127,8 +127,10 @@ class PostgresDatabase:
         self._discard()
         self.connection.roll_back()
 
-    def renew(self) -> None:
-        """Nothing: the connection does that by itself."""
+    def probe(self) -> None:
+        """Have the server write a transaction; the connection is made anew by itself."""
+        self.begin((), {})
+        self.commit()
 
     def _discard(self) -> None:
         for rows in self._rows.values():
