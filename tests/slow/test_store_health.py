@@ -101,7 +101,7 @@ def test_a_store_that_becomes_unwritable_while_nothing_comes_is_noticed(
         holder.close()
 
 
-# --- damage at rest --------------------------------------------------------------------------------
+# --- damage at rest ------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -32,7 +32,15 @@ from lanekit.viewer.window.run_form import RunForm
 from lanekit.worker import find_worker
 from patience import until
 
-__all__ = ["WindowDesk", "choose_worker", "lone_desk", "publish_steps", "until", "window_desk"]
+__all__ = [
+    "WindowDesk",
+    "choose_worker",
+    "lone_desk",
+    "obeying_permissions",
+    "publish_steps",
+    "until",
+    "window_desk",
+]
 
 SLOW = Path(__file__).resolve().parent.parent / "slow"
 WORKERS = """\

@@ -114,6 +114,8 @@ class TelemetryDBSink:
         self._committed = 0
         self._commits = 0
         self._stalled: str | None = None
+        self._probe_at = 0.0
+        self._probe_pause = FIRST_RETRY
         self._closing = False
         self._give_up_at: float | None = None
         self._thread = threading.Thread(target=self._write, name="lanekit-db-sink", daemon=True)
@@ -254,6 +256,8 @@ class TelemetryDBSink:
                     group = self._take_group()
                 if group:
                     self._commit(group)
+                elif self._stalled is not None and time.monotonic() >= self._probe_at:
+                    self._check_store()
                 self._run_calls()
         finally:
             with self._changed:
@@ -272,20 +276,15 @@ class TelemetryDBSink:
             self._resume()
 
     def _wait_for_work(self) -> None:
-        pause = FIRST_RETRY
         while not self._closing and not self._calls:
-            if self._stalled is not None and not self._batches:
-                self._changed.wait(pause)
-                pause = min(2 * pause, LAST_RETRY)
-                if not self._closing and not self._calls and not self._batches:
-                    self._changed.release()
-                    try:
-                        self._check_store()
-                    finally:
-                        self._changed.acquire()
-            elif self._batches:
+            if self._batches:
                 left = self._first_at + self._max_delay - time.monotonic()
                 if self._waiting_rows >= self._batch_size or left <= 0:
+                    return
+                self._changed.wait(left)
+            elif self._stalled is not None:
+                left = self._probe_at - time.monotonic()
+                if left <= 0:
                     return
                 self._changed.wait(left)
             else:
@@ -350,6 +349,10 @@ class TelemetryDBSink:
     def _note_stall(self, why: str) -> None:
         if self._stalled is None:
             log.error("nothing can be stored for now, and nothing is lost: %s", why)
+            self._probe_pause = FIRST_RETRY
+        else:
+            self._probe_pause = min(2 * self._probe_pause, LAST_RETRY)
+        self._probe_at = time.monotonic() + self._probe_pause
         with self._changed:
             self._stalled = why
 
