@@ -201,7 +201,7 @@ class Proxy(_Process):
         newest = max(self.spool.glob("journal-*.jsonl"), default=None)
         if newest is None:
             return 0
-        return int(newest.stem.removeprefix("journal-")) + newest.stat().st_size
+        return int(newest.stem.split("-")[1]) + newest.stat().st_size
 
     def go(self) -> float:
         """Let the worker begin; return the moment."""

@@ -50,6 +50,8 @@ class DaemonProcess:
         self.constants = constants
         self.process: subprocess.Popen[bytes] | None = None
         self.announcement = ""
+        self.prefix: list[str] = []
+        """What goes before its command."""
 
     @property
     def target(self) -> str:
@@ -63,7 +65,7 @@ class DaemonProcess:
     def command(self, *options: str) -> list[str]:
         arguments = ["daemon", "--store", str(self.store), "--socket", str(self.socket), *options]
         if not self.constants:
-            return [sys.executable, "-m", "lanekit", *arguments]
+            return [*self.prefix, sys.executable, "-m", "lanekit", *arguments]
         lines = ["import sys, importlib", "from lanekit.cli import main"]
         for name, value in self.constants.items():
             module, _, constant = name.rpartition("__")
@@ -156,6 +158,13 @@ class DaemonProcess:
         """Open a channel."""
         with grpc.insecure_channel(self.target, OPTIONS) as channel:
             yield TrainerServiceStub(channel)
+
+
+def obeying_permissions() -> list[str]:
+    """What goes before a command so that files' permissions hold for it, even if it is root's."""
+    if os.geteuid():
+        return []
+    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
 
 
 def free_port() -> int:

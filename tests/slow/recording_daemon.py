@@ -98,6 +98,15 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
         with self.lock:
             return [row for stream in self.streams.values() for row in stream.rows[kind]]
 
+    def rows_of_journal(self, journal_id: str) -> dict[str, list[Any]]:
+        """The rows of one journal's streams, in the order of those."""
+        with self.lock:
+            streams = [s for s in self.streams.values() if s.registered[0].journal_id == journal_id]
+            return {
+                kind: [row for stream in streams for row in stream.rows[kind]]
+                for kind in ("steps", "episodes", "events")
+            }
+
     def count(self, kind: str = "steps") -> int:
         with self.lock:
             return sum(len(stream.rows[kind]) for stream in self.streams.values())
@@ -117,7 +126,13 @@ class RecordingDaemon(pb_grpc.TrainerServiceServicer):
         with self.lock:
             stream = self.streams[request.stream_id]
             stream.registered.append(request)
+            before = self.streams.get(request.continues.stream_id)
+            continued = None
+            if before is not None:
+                numbers = {kind: len(rows) for kind, rows in before.rows.items()}
+                continued = pb.StreamPosition(stream_id=request.continues.stream_id, **numbers)
             return pb.RegisterWorkerResponse(
+                continued=continued,
                 committed_steps=len(stream.rows["steps"]),
                 committed_episodes=len(stream.rows["episodes"]),
                 committed_events=len(stream.rows["events"]),

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +24,12 @@ from patience import patience
 
 
 def segments(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.glob("journal-*"))
+    """The journal's files, without the streams in their names."""
+    return sorted(path.name.rpartition("-")[0] for path in directory.glob("journal-*"))
+
+
+def streams(directory: Path) -> set[str]:
+    return {path.stem.rpartition("-")[2] for path in directory.glob("journal-*")}
 
 
 def read_all(spool: Spool, begin: int = 0) -> bytes:
@@ -54,8 +60,9 @@ def test_a_journal_is_cut_into_segments_between_any_bytes(tmp_path: Path) -> Non
             spool.journal.append_patiently(data[begin : begin + 77])
         assert read_all(spool) == data
         names = segments(spool.directory)
-        assert names[:2] == ["journal-0000000000000000.jsonl", "journal-0000000000000100.jsonl"]
+        assert names[:2] == ["journal-0000000000000000", "journal-0000000000000100"]
         assert len(names) == 13
+        assert streams(spool.directory) == {spool.journal.own_stream}
     with Spool.open(tmp_path / "s") as spool:
         assert read_all(spool) == data
         spool.journal.append_patiently(b"more")
@@ -67,12 +74,12 @@ def test_segments_behind_the_checkpoint_are_deleted(tmp_path: Path) -> None:
     with Spool.create(tmp_path / "s", "r") as spool:
         spool.journal.append_patiently(b"x" * 350)
         spool.save(Checkpoint(offset=199))
-        assert segments(spool.directory)[0] == "journal-0000000000000100.jsonl"
+        assert segments(spool.directory)[0] == "journal-0000000000000100"
         spool.save(Checkpoint(offset=200))
-        assert segments(spool.directory)[0] == "journal-0000000000000200.jsonl"
+        assert segments(spool.directory)[0] == "journal-0000000000000200"
         assert spool.unsent_bytes == 150
         spool.save(Checkpoint(offset=350))
-        assert segments(spool.directory) == ["journal-0000000000000300.jsonl"]
+        assert segments(spool.directory) == ["journal-0000000000000300"]
     with Spool.open(tmp_path / "s") as spool:
         assert spool.checkpoint.offset == spool.journal.end == 350
         spool.save(replace(spool.checkpoint, finished=True))
@@ -141,9 +148,9 @@ os._exit(0)
 
 def test_a_spool_belongs_to_one_run_and_one_worker(tmp_path: Path) -> None:
     with Spool.create(tmp_path / "s", "r", "w") as spool:
-        stream = spool.stream_id
+        journal = spool.journal_id
     with Spool.create(tmp_path / "s", "r") as spool:
-        assert (spool.stream_id, spool.worker_id) == (stream, "w")
+        assert (spool.journal_id, spool.worker_id) == (journal, "w")
     with pytest.raises(TelemetryError, match="belongs to run 'r', not 'other'"):
         Spool.create(tmp_path / "s", "other")
     with pytest.raises(TelemetryError, match="belongs to worker 'w', not 'v'"):
@@ -159,8 +166,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
         Spool.open(tmp_path)
     with Spool.create(tmp_path / "s", "r") as spool:
         spool.journal.append_patiently(b"x" * 10)
-    (tmp_path / "s" / "journal-0000000000000000.jsonl").rename(
-        tmp_path / "s" / "journal-0000000000000005.jsonl"
+    (segment,) = (tmp_path / "s").glob("journal-*")
+    segment.rename(
+        segment.with_name(segment.name.replace("-0000000000000000-", "-0000000000000005-"))
     )
     with pytest.raises(TelemetryError, match="bytes from 0 to 5 are missing"):
         Spool.open(tmp_path / "s")
@@ -180,11 +188,11 @@ def test_damage_is_named(tmp_path: Path) -> None:
         ("checkpoint.json", "\0" * 512, "Remove it"),
         ("checkpoint.json", json.dumps({**asdict(Checkpoint()), "offset": "3"}), "Remove it"),
         ("checkpoint.json", json.dumps({**asdict(Checkpoint()), "next_seq": {}}), "Remove it"),
-        ("stream.json", '{"run_id": "r", "stream_id": "s", "worker_id": 7}', "Put it back"),
+        ("stream.json", '{"run_id": "r", "journal_id": "s", "worker_id": 7}', "Put it back"),
         ("stream.json", "\xff", "Put it back"),
         ("journal-12.jsonl", "", "move it away"),
         ("journal-abcdefghijklmnop.jsonl", "", "move it away"),
-        ("journal-0000000000000000 (copy).jsonl", "", "move it away"),
+        (f"journal-0000000000000000-{'0' * 32} (copy).jsonl", "", "move it away"),
     ],
 )
 def test_a_damaged_file_is_named_with_what_to_do(
@@ -209,9 +217,10 @@ def test_a_place_that_can_be_no_spool_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_checkpoint_is_one_sector_of_json(tmp_path: Path) -> None:
-    big = Checkpoint(
-        2**62, dict.fromkeys(("steps", "episodes", "events"), 2**40), 2**62, 2**62, 2**62, True
-    )
+    numbers = dict.fromkeys(("steps", "episodes", "events"), 2**40)
+    before = {"stream_id": "e" * 32, **numbers}
+    names = ("f" * 32, "a" * 32)
+    big = Checkpoint(2**62, numbers, 2**62, 2**62, 2**62, True, *names, 2**62, before)
     with Spool.create(tmp_path / "s", "r") as spool:
         spool.save(big)
     file = tmp_path / "s" / "checkpoint.json"
@@ -226,11 +235,12 @@ def test_a_journal_behind_its_checkpoint_begins_anew(tmp_path: Path) -> None:
     with Spool.create(tmp_path / "s", "r") as spool:
         spool.journal.append_patiently(b"x" * 100)
         spool.save(Checkpoint(offset=100))
-    os.truncate(tmp_path / "s" / "journal-0000000000000000.jsonl", 60)
+    (segment,) = (tmp_path / "s").glob("journal-*")
+    os.truncate(segment, 60)
     with Spool.open(tmp_path / "s") as spool:
         assert spool.journal.end == 100
         (kept,) = spool.journal.set_aside
-        assert kept.name == "journal-0000000000000000.jsonl.damaged"
+        assert kept.name == f"{segment.name}.damaged"
         assert kept.read_bytes() == b"x" * 60
         spool.journal.append_patiently(b"new")
         assert read_all(spool, 100) == b"new"
@@ -240,15 +250,52 @@ def test_the_rest_of_a_journal_can_be_sent_as_a_new_stream(tmp_path: Path) -> No
     numbers = {"steps": 9, "episodes": 2, "events": 1}
     with Spool.create(tmp_path / "s", "r", "w") as spool:
         spool.journal.append_patiently(b"x" * 100)
-        spool.save(Checkpoint(60, numbers, 5, 6, 7))
-        old = spool.stream_id
+        old = spool.journal.own_stream
+        spool.save(Checkpoint(60, numbers, 5, 6, 7, stream_id=old))
     with Spool.open(tmp_path / "s", new_stream=True) as spool:
-        assert spool.stream_id != old
-        new = spool.stream_id
+        new = spool.checkpoint.published_id
+        assert new != old
     with Spool.open(tmp_path / "s") as spool:
-        assert (spool.stream_id, spool.run_id, spool.worker_id) == (new, "r", "w")
-        assert spool.checkpoint == Checkpoint(60, dict.fromkeys(numbers, 1), 5, 6, 0)
+        assert (spool.run_id, spool.worker_id) == ("r", "w")
+        expected = Checkpoint(60, dict.fromkeys(numbers, 1), 5, 6, 0, False, old, new, 7)
+        assert spool.checkpoint == expected
         assert spool.unsent_bytes == 40
+
+
+def test_everybody_who_adds_to_a_journal_begins_a_stream_of_its_own(tmp_path: Path) -> None:
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"one\n")
+        first = spool.journal.own_stream
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    owners = []
+    for place in ("s", "copy", "s"):
+        with Spool.open(tmp_path / place) as spool:
+            assert spool.checkpoint.stream_id == first
+            spool.journal.append_patiently(b"more\n")
+            owners.append(spool.journal.own_stream)
+    assert len({first, *owners}) == 4
+    assert streams(tmp_path / "s") == {first, owners[0], owners[2]}
+    with Spool.open(tmp_path / "s") as spool:
+        assert read_all(spool) == b"one\nmore\nmore\n"
+        journal = spool.journal
+        assert journal.stream_end(first, 0) == 4
+        assert journal.stream_after(first, 4) == owners[0]
+        assert journal.stream_end(owners[2], 9) is None
+
+
+@pytest.mark.parametrize(
+    ("tail", "line_end"), [(b"", b""), (b"print", b"\n"), (b'{"event":"x"}', b"\x18\n")]
+)
+def test_a_line_that_somebody_else_began_never_becomes_whole_by_itself(
+    tmp_path: Path, tail: bytes, line_end: bytes
+) -> None:
+    # The rest may be in another copy of the journal, and then the event is in the store already.
+    with Spool.create(tmp_path / "s", "r") as spool:
+        spool.journal.append_patiently(b"line\n" + tail)
+        assert spool.journal.line_end() == (b"\n" if tail else b"")
+    with Spool.open(tmp_path / "s") as spool:
+        spool.go_on()
+        assert read_all(spool) == b"line\n" + tail + line_end
 
 
 def test_a_durable_spool_is_on_disk_with_its_names(

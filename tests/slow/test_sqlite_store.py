@@ -69,6 +69,8 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_and_goes_on(path: Pa
         store.append([steps(1, 5)])
     connection = apsw.Connection(str(path))
     connection.execute("ALTER TABLE tracks DROP COLUMN episodes_in_order; PRAGMA user_version = 1")
+    for column in ("journal_id", "continues", "notice"):
+        connection.execute(f"ALTER TABLE streams DROP COLUMN {column}")
     connection.close()
     with pytest.raises(StoreError, match=r"version 1.*lanekit daemon"):
         RunStore.open(path)

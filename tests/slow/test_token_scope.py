@@ -14,6 +14,7 @@ from daemon_process import (
     OPTIONS,
     DaemonProcess,
     events,
+    obeying_permissions,
     publish,
     publish_steps,
     steps,
@@ -21,7 +22,7 @@ from daemon_process import (
 from picture_worker import PictureWorker
 
 from lanekit import errors
-from lanekit.slow.daemon.access import OWNER, Caller, Tokens, read_tokens
+from lanekit.slow.daemon.access import OWNER, Caller, Tokens, read_tokens, words_for
 from lanekit.slow.daemon.methods import (
     MANY_RUNS_METHODS,
     OWNERS_METHODS,
@@ -31,7 +32,7 @@ from lanekit.slow.daemon.methods import (
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.endpoint import token_metadata
 from lanekit.slow.proto import telemetry_pb2 as pb
-from patience import patience
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -252,6 +253,87 @@ def test_cancelling_ones_own_run_ends_nobody_elses_worker(
         alice.CancelRun(pb.CancelRunRequest(run_id=run_id, grace_seconds=0))
         assert Path(f"/proc/{pid}").exists(), named
     owner.CancelRun(pb.CancelRunRequest(run_id="victim", grace_seconds=0))
+
+
+def details_of(call: Callable[[], Any]) -> str:
+    try:
+        answer = call()
+        if hasattr(answer, "cancel"):
+            next(answer, None)
+            answer.cancel()
+    except grpc.RpcError as error:
+        return error.details() or ""
+    return str(answer)
+
+
+def test_no_answer_to_a_named_token_tells_a_path_of_the_daemons_machine(
+    shared: DaemonProcess, stubs: tuple[Any, Any, Any]
+) -> None:
+    owner, alice, _ = stubs
+    place = str(shared.directory)
+
+    def answers(stub: Any, run: str) -> dict[str, str]:
+        calls = every_call(stub, run)
+        del calls["WatchFrames"]  # of no lane it never answers
+        return {name: details_of(call) for name, call in calls.items()}
+
+    for run in ("alice.unknown", "alice..", "bob.x"):
+        for name, told in answers(alice, run).items():
+            assert place not in told, f"{name}: {told}"
+    # A run that the owner started for her has its spool, and its failure, on this machine.
+    owner.SubmitRun(pb.SubmitRunRequest(run_id="alice.failed", command=["/no/such/program"]))
+
+    def run_for(stub: Any) -> pb.Run:
+        answer = stub.ListRuns(pb.ListRunsRequest(run_id="alice.failed"))
+        run: pb.Run = answer.runs[0]
+        return run
+
+    until(lambda: run_for(owner).state == pb.RUN_STATE_FAILED)
+    assert "/no/such/program" in run_for(owner).reason
+    assert "/no/such/program" not in run_for(alice).reason
+    owner.SubmitRun(pb.SubmitRunRequest(run_id="alice.ok", command=["true"]))
+    until(lambda: owner.ListRuns(pb.ListRunsRequest(run_id="alice.ok")).runs[0].workers)
+    assert place in str(owner.ListRuns(pb.ListRunsRequest(run_id="alice.ok")))
+    assert place not in str(alice.ListRuns(pb.ListRunsRequest()))
+    watching = alice.WatchRuns(pb.WatchRunsRequest())
+    assert place not in str(next(watching))
+    watching.cancel()
+
+
+def test_a_named_token_hears_that_the_store_fails_but_not_where_it_is(
+    shared: DaemonProcess, stubs: tuple[Any, Any, Any]
+) -> None:
+    owner, alice, _ = stubs
+    publish_steps(alice, "alice.ppo", 5)
+    shared.stop()
+    shared.store.chmod(0o400)
+    shared.prefix = obeying_permissions()
+    shared.start()
+    with shared.connect() as stub:
+        owner, alice = Stub(stub, OWNERS), Stub(stub, ALICES)
+        listing = pb.ListRunsRequest()
+        until(lambda: str(shared.store) in owner.ListRuns(listing).store_problem)
+        assert alice.ListRuns(listing).store_problem
+        assert str(shared.directory) not in str(alice.ListRuns(listing))
+        assert str(shared.store) in details_of(lambda: register_as(owner, "alice.new"))
+        told = details_of(lambda: register_as(alice, "alice.new"))
+        assert "store" in told
+        assert str(shared.directory) not in told
+    shared.store.chmod(0o600)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no store at /home/me/lanekit.db; start one", "no store at {}; start one"),
+        ("(see '/var/x/proxy.log')", "(see '{}')"),
+        ("in postgresql://me@db.example/lane now", "in postgresql:{} now"),
+        ("5 steps/s, and/or `lanekit runs`", "5 steps/s, and/or `lanekit runs`"),
+    ],
+)
+def test_paths_are_left_out_of_what_others_read(text: str, told: str) -> None:
+    assert words_for(OWNER, text) == text
+    assert words_for(Caller("alice"), text) == told.format("(a path on the daemon's machine)")
 
 
 def test_a_wrong_token_and_none_reach_nothing(shared: DaemonProcess) -> None:

@@ -189,7 +189,7 @@ def test_misuse_of_a_websocket_ends_it_with_a_reason(
 
     assert "once" in ending("/api/runs", "ack", "ack", "ack")
     assert "nothing else" in ending("/api/runs", '{"a": 1}')
-    assert "is not in" in ending("/api/runs/nowhere", episodes="")
+    assert "is not known" in ending("/api/runs/nowhere", episodes="")
     assert "whole number" in ending("/api/runs/misused", episodes="-1")
     assert "can be followed" in ending("/api/runs/misused", pixels="1")
     assert "JSON object" in ending("/api/runs/misused/pictures", "[1]")
@@ -252,7 +252,7 @@ def test_a_recorded_episode_comes_as_the_store_holds_it(
 def test_what_is_not_recorded_is_said_so(client: WebClient, stub: TrainerServiceStub) -> None:
     publish_steps(stub, "bare", 3)
     for path, status, words in (
-        ("/api/runs/nowhere/recorded", 404, "is not in"),
+        ("/api/runs/nowhere/recorded", 404, "is not known"),
         ("/api/runs/bare/tape?episode=5", 404, "no steps"),
         ("/api/runs/bare/tape?episode=five", 400, "whole number"),
         ("/api/runs/bare/tape?episode=99999999999999999999", 400, "64-bit"),

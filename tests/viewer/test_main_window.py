@@ -12,7 +12,7 @@ import pytest
 from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtWidgets import QApplication, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
-from window_desk import WindowDesk, choose_worker, lone_desk, publish_steps
+from window_desk import WindowDesk, choose_worker, lone_desk, obeying_permissions, publish_steps
 from writers import StartWriter
 
 from lanekit.slow.local_daemon import somebody_listens
@@ -89,6 +89,19 @@ def test_a_newcomer_is_told_what_to_do_and_starts_a_daemon_with_a_click(
         assert somebody_listens(str(desk.daemon.socket))
     finally:
         end_daemon_of(desk.directory)
+
+
+def test_the_status_bar_says_that_the_store_cannot_be_written(desk: WindowDesk, wait: Wait) -> None:
+    desk.daemon.start()
+    desk.daemon.stop()
+    desk.daemon.store.chmod(0o400)
+    desk.daemon.prefix = obeying_permissions()
+    desk.daemon.start()
+    window = desk.open()
+    wait(lambda: "cannot store events" in window.daemon_status.text.toolTip())
+    assert str(desk.daemon.store) in window.daemon_status.text.toolTip()
+    desk.daemon.store.chmod(0o600)
+    wait(lambda: window.daemon_status.text.text() == f"daemon at {desk.daemon.target}")
 
 
 def test_the_status_bar_says_why_a_named_daemon_does_not_answer(

@@ -323,7 +323,7 @@ def test_what_can_not_be_replayed_is_said_in_words(
     window = open_replay()
     words = {
         "no store": "there is no store",
-        "no such run": "is not in",
+        "no such run": "is not known",
         "no steps": "no recorded steps",
     }
     assert words[kind] in window.empty.detail.text()

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "slow"))
 
 import pytest
-from daemon_process import DaemonProcess, publish_steps
+from daemon_process import DaemonProcess, obeying_permissions, publish_steps
 from PyQt6.QtCore import QCoreApplication, QEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication
@@ -32,7 +32,15 @@ from lanekit.viewer.window.run_form import RunForm
 from lanekit.worker import find_worker
 from patience import until
 
-__all__ = ["WindowDesk", "choose_worker", "lone_desk", "publish_steps", "until", "window_desk"]
+__all__ = [
+    "WindowDesk",
+    "choose_worker",
+    "lone_desk",
+    "obeying_permissions",
+    "publish_steps",
+    "until",
+    "window_desk",
+]
 
 SLOW = Path(__file__).resolve().parent.parent / "slow"
 WORKERS = """\

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lanekit.errors import MissingExtra, TelemetryError, distribution_of
+from lanekit.errors import LanekitError, MissingExtra, TelemetryError, distribution_of
 
 if TYPE_CHECKING:
     from lanekit.slow.daemon_client import DaemonClient
@@ -56,6 +56,27 @@ def connect(args: argparse.Namespace) -> DaemonClient:
         )
     except ValueError as error:
         raise TelemetryError(str(error)) from error
+
+
+def usual_daemons_store_problem() -> str | None:
+    """Return why the usual daemon cannot write its store, empty if it can; None: nobody says."""
+    try:
+        from lanekit.slow.daemon_client import DaemonClient
+        from lanekit.slow.endpoint import default_socket, parse_target, read_token
+        from lanekit.slow.local_daemon import somebody_listens
+    except ModuleNotFoundError:
+        return None
+    try:
+        target = parse_target(default_socket())
+        if not target.is_unix or not somebody_listens(target.path):
+            return None
+        token = path_from("LANEKIT_TOKEN_FILE")
+        with DaemonClient(
+            str(target), token=None if token is None else read_token(token), timeout=5.0
+        ) as client:
+            return client.store_problem()
+    except (LanekitError, ValueError, OSError):
+        return None
 
 
 def path_from(variable: str) -> Path | None:

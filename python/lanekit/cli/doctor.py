@@ -20,9 +20,11 @@ import numpy as np
 
 from lanekit import FastLaneConfig, FastLaneReader, FastLaneWriter, LanekitError
 from lanekit._core import REMEDY_OF_READ_ONLY, platform_info
+from lanekit.cli.connection import missing_slow, usual_daemons_store_problem
 from lanekit.cli.ls import list_segments
+from lanekit.errors import StoreError
 from lanekit.segments import human_size, shared_memory_space
-from lanekit.slow.endpoint import state_directory
+from lanekit.slow.endpoint import default_store, state_directory
 from lanekit.viewer.qt_platform import candidates, obstacle_to_windows
 
 NAME = "doctor"
@@ -44,11 +46,21 @@ class Finding:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--store",
+        metavar="PATH",
+        nargs="?",
+        const="",
+        help="check every page of this store, or of the usual one, and nothing else",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; status 1 if something that the lanes need fails."""
-    findings = [check() for check in CHECKS]
+    if args.store is None:
+        findings = [check() for check in CHECKS]
+    else:
+        findings = [check_store_file(args.store)]
     if args.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -153,6 +165,43 @@ def check_state() -> Finding:
     if free < 256 << 20:
         return Finding("state", "note", found, f"make room there, or {remedy}")
     return Finding("state", "ok", found)
+
+
+def check_store() -> Finding:
+    """Whether the daemon can write what it is sent."""
+    problem = usual_daemons_store_problem()
+    if problem is None:
+        return Finding("store", "ok", "no daemon runs; `lanekit doctor --store` checks its file")
+    if not problem:
+        return Finding("store", "ok", "the daemon can write it; `lanekit doctor --store` checks it")
+    return Finding(
+        "store",
+        "fail",
+        f"the daemon cannot store events now: {problem}",
+        "nothing is lost meanwhile, and the daemon goes on by itself once the cause is removed",
+    )
+
+
+def check_store_file(named: str) -> Finding:
+    """Whether a store is sound, page by page."""
+    try:
+        from lanekit.slow.store.address import PostgresAddress, parse_store
+        from lanekit.slow.store.store_check import StoreCheck
+    except ModuleNotFoundError as error:
+        raise missing_slow(error) from error
+    place = parse_store(named) if named else default_store()
+    if isinstance(place, PostgresAddress):
+        found = f"{place} is a PostgreSQL database, which has its own means"
+        return Finding("store", "note", found, "pg_amcheck checks it, on the server")
+    check = StoreCheck(place)
+    try:
+        damage = check.run()
+    except StoreError as error:
+        return Finding("store", "fail", str(error))
+    if damage:
+        found = "; ".join(damage)
+        return Finding("store", "fail", f"{place} is damaged: {found}", check.remedy)
+    return Finding("store", "ok", f"{place} is sound ({human_size(place.stat().st_size)})")
 
 
 def check_fast_lane() -> Finding:
@@ -261,6 +310,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_shared_memory,
     check_leftovers,
     check_state,
+    check_store,
     check_fast_lane,
     check_extras,
     check_qt,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanekit.cli.columns import Colour, Paint, columns
+from lanekit.cli.connection import usual_daemons_store_problem
 from lanekit.cli.last_words import last_words, stderr_file
 from lanekit.cli.ls import printable
 from lanekit.cli.quantities import ago, duration, json_document, moment, number
@@ -80,11 +81,21 @@ def run(args: argparse.Namespace) -> int:
                 "last_events": [_event_json(event) for event in events],
                 "workers": [_worker_json(worker) for worker in record.senders],
                 "reject_files": reject_files(record) if record.rejected_lines else [],
+                "store_problem": store_problem(args, store),
             }
             print(json_document(document))
         else:
             print("\n".join(_text(store, record, agents, events)))
+            if problem := store_problem(args, store):
+                words = f"the daemon cannot store events now: {problem}"
+                print(f"\n{Paint()(printable(words, 400), Colour.RED)}")
     return 0
+
+
+def store_problem(args: argparse.Namespace, store: RunStore) -> str:
+    """Return why the usual daemon cannot write this store; empty if it can, or none runs."""
+    problem = usual_daemons_store_problem() or ""
+    return problem if args.store is None or store.path in problem else ""
 
 
 def agent_returns(store: RunStore, record: RunRecord, agent: str) -> AgentReturns:
@@ -169,6 +180,10 @@ def _counts(record: RunRecord, reported: int | None, paint: Paint) -> list[str]:
         files = [printable(file, 200) for file in reject_files(record)]
         where = " or ".join(files) or "rejects.jsonl of the worker's spool"
         rows.append(["rejected", f"{count}, kept in {where}"])
+    for worker in record.senders:
+        if worker.notice:
+            notice = f"stream {worker.stream_id}: {worker.notice}"
+            rows.append(["journal", paint(printable(notice, 400), Colour.YELLOW)])
     return _pairs(rows, paint)
 
 
@@ -248,5 +263,6 @@ def _worker_json(worker: WorkerRecord) -> dict[str, Any]:
         "host": worker.host,
         "last_seen_ns": worker.last_seen_ns,
         "spool_directory": worker.spool_directory,
+        "notice": worker.notice,
         "stderr_file": str(stderr_file(worker) or "") or None,
     }

@@ -92,6 +92,11 @@ class DaemonClient:
         answer: pb.ListRunsResponse = self._ask(self._stub.ListRuns, request)
         return list(answer.runs)
 
+    def store_problem(self) -> str:
+        """Return why the daemon cannot write its store now; empty if it can."""
+        answer: pb.ListRunsResponse = self._ask(self._stub.ListRuns, pb.ListRunsRequest(limit=1))
+        return answer.store_problem
+
     def run(self, run_id: str) -> pb.Run:
         """Return one run as it is now."""
         request = pb.ListRunsRequest(run_id=run_id, include_archived=True)

@@ -53,6 +53,13 @@ class Caller:
 
 OWNER = Caller()
 
+_PATH = re.compile(r"(?<![\w.])/[^\s'\"`,;)]+")
+
+
+def words_for(caller: Caller, text: str) -> str:
+    """Return what a caller may read of a text: paths of the daemon's machine are its owner's."""
+    return text if caller.is_owner else _PATH.sub("(a path on the daemon's machine)", text)
+
 
 class Tokens:
     """The tokens that a daemon knows. Without any, whoever can connect is its owner."""

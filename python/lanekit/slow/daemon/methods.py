@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lanekit import errors
-from lanekit.slow.daemon.access import OWNER, Caller
+from lanekit.slow.daemon.access import OWNER, Caller, words_for
 from lanekit.slow.daemon.admission import NEXT_PART_SECONDS, AdmittedCall, Overload, TooSlow
 from lanekit.slow.daemon.security import CallGate, Intrusion
 from lanekit.slow.limits import MAX_BATCH_ROWS
@@ -47,6 +47,9 @@ STATUS_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (Overload, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED),
 )
+
+UNWRITABLE = "the daemon cannot use its store now; its owner finds the reason in its log"
+"""What callers who are not the owner hear of trouble with the store."""
 
 OWNERS_METHODS = {
     "SubmitRun": (
@@ -82,6 +85,13 @@ def status_code(error: Exception) -> grpc.StatusCode | None:
     if isinstance(error, Refusal):
         return error.code
     return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), None)
+
+
+def error_words(error: Exception, caller: Caller) -> str:
+    """Return what a caller is told of an error: about the daemon's machine only if it is theirs."""
+    if isinstance(error, errors.StoreError) and not caller.is_owner:
+        return UNWRITABLE
+    return words_for(caller, str(error))
 
 
 def check_parsed(request: Any) -> None:
@@ -262,8 +272,10 @@ class Methods:
 
     async def _refusal(self, method: Any, function: Method, context: Any) -> Any:
         """Serve a call; return with what to abort it, or None."""
+        caller: Caller | None = None  # nobody that is known yet
         try:
             with self._gate.admit(context) as admitted:
+                caller = admitted.caller
                 check_owner(admitted.caller, method.name)
                 await self._serve(method, function, AdmittedContext(context, admitted, method))
         except grpc.aio.AbortError:
@@ -273,10 +285,14 @@ class Methods:
             return (grpc.StatusCode.CANCELLED,)
         except Exception as error:
             # The one place where errors become answers; what is not foreseen is logged.
-            code, words = status_code(error), str(error)
+            code = status_code(error)
+            words = str(error) if caller is None else error_words(error, caller)
             if code is None:
                 logger.exception("%s failed", method.name)
-                code, words = grpc.StatusCode.INTERNAL, f"{method.name}: {error!r}"
+                code = grpc.StatusCode.INTERNAL
+                told = caller is not None and caller.is_owner
+                reason = f": {error!r}" if told else "; the daemon's log says why"
+                words = f"{method.name} failed{reason}"
             forget_frames(error)
             return code, words, ANSWERED
         return None

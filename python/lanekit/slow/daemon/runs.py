@@ -14,7 +14,8 @@ import msgspec
 
 from lanekit.errors import RunNotFound
 from lanekit.slow.batches import check_run_id, check_worker_id, new_run_id
-from lanekit.slow.daemon.methods import Context, Method, Refusal, who_calls
+from lanekit.slow.daemon.access import Caller, words_for
+from lanekit.slow.daemon.methods import UNWRITABLE, Context, Method, Refusal, who_calls
 from lanekit.slow.daemon.pulse import Pulse
 from lanekit.slow.daemon.run_states import ended
 from lanekit.slow.daemon.streams import Streams
@@ -102,7 +103,7 @@ class Runs:
             ) from error
         return pb.SubmitRunResponse(run=await self.run(wanted.run_id))
 
-    async def cancel(self, request: Any, _: Context) -> pb.CancelRunResponse:
+    async def cancel(self, request: Any, context: Context) -> pb.CancelRunResponse:
         """End a run's workers. Goes on even if the caller leaves meanwhile."""
         run_id = check_run_id(request.run_id)
         grace = request.grace_seconds if request.HasField("grace_seconds") else CANCEL_GRACE
@@ -114,7 +115,8 @@ class Runs:
         task = asyncio.create_task(self._cancel(run_id, grace))
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
-        return pb.CancelRunResponse(run=await asyncio.shield(task))
+        run = await asyncio.shield(task)
+        return pb.CancelRunResponse(run=self._run_for(who_calls(context), run))
 
     async def _cancel(self, run_id: str, grace: float) -> pb.Run:
         run = await self.run(run_id)
@@ -132,13 +134,14 @@ class Runs:
         await self._supervisor.end_workers(run, grace)
         return await self.run(run_id)
 
-    async def archive(self, request: Any, _: Context) -> pb.ArchiveRunResponse:
+    async def archive(self, request: Any, context: Context) -> pb.ArchiveRunResponse:
         """Hide a run, or show it again."""
         run_id, archived = check_run_id(request.run_id), request.archived
         await asyncio.wrap_future(
             self._sink.call(lambda store: store.archive_run(run_id, archived))
         )
-        return pb.ArchiveRunResponse(run=await self.run(run_id))
+        run = await self.run(run_id)
+        return pb.ArchiveRunResponse(run=self._run_for(who_calls(context), run))
 
     async def list(self, request: Any, context: Context) -> pb.ListRunsResponse:
         """Return the runs there are, newest first."""
@@ -151,13 +154,30 @@ class Runs:
         runs = await self._streams.read(partial(listed_runs, request=request))
         if not caller.is_owner:
             runs = [run for run in runs if caller.may_touch(run.run_id)][: limit or None]
-        return pb.ListRunsResponse(runs=runs)
+        runs = [self._run_for(caller, run) for run in runs]
+        return pb.ListRunsResponse(runs=runs, store_problem=self._store_problem(caller))
+
+    def _run_for(self, caller: Caller, run: pb.Run) -> pb.Run:
+        """Return a run without what only the daemon's owner may know: where its spools are."""
+        if not caller.is_owner:
+            run.reason = words_for(caller, run.reason)
+            for worker in run.workers:
+                if self._supervisor.has_spool(worker.spool_directory):
+                    worker.spool_directory = ""
+        return run
+
+    def _store_problem(self, caller: Caller) -> str:
+        """Why the store can not be written now; where it is, is the owner's business."""
+        problem = self._sink.status().stalled
+        if problem is None:
+            return ""
+        return problem if caller.is_owner else UNWRITABLE
 
     async def watch(self, request: Any, context: Context) -> None:
         """Send every run as it is, then each change."""
         revision = min(request.after_revision, MAX_REVISION)
         caller = who_calls(context)
-        first = True
+        first, told = True, ""
         with self._pulse.listen(Topic.RUN_CHANGED) as news:
             while not self._pulse.stopped:
                 news.forget()
@@ -165,10 +185,13 @@ class Runs:
                     partial(RunStore.run_messages, after_revision=revision)
                 )
                 revision = max((run.revision for run in runs), default=revision)
-                runs = [run for run in runs if caller.may_touch(run.run_id)]
-                if runs or first:
-                    await context.write(pb.WatchRunsResponse(runs=runs, revision=revision))
-                    first = False
+                runs = [self._run_for(caller, run) for run in runs if caller.may_touch(run.run_id)]
+                problem = self._store_problem(caller)
+                if runs or first or problem != told:
+                    await context.write(
+                        pb.WatchRunsResponse(runs=runs, revision=revision, store_problem=problem)
+                    )
+                    first, told = False, problem
                 await news.wait()
                 await asyncio.sleep(WATCH_INTERVAL)
         raise Refusal(grpc.StatusCode.UNAVAILABLE, "the daemon is shutting down")

@@ -48,6 +48,7 @@ from lanekit.slow.store.database import Durability
 from lanekit.slow.store.db_sink import TelemetryDBSink
 from lanekit.slow.store.life_cycle import daemon_stream
 from lanekit.slow.store.run_store import RunStore
+from lanekit.slow.store.store_check import StoreCheck
 from lanekit.slow.web.site import parse_origin
 
 logger = logging.getLogger(__name__)
@@ -200,6 +201,10 @@ class Daemon:
             for each in servers:
                 await each.start()
             ready(addresses)
+            if isinstance(options.store, Path):
+                check = StoreCheck(options.store)
+                held.callback(check.close)
+                check.start()
             await supervisor.adopt_orphans()
             await supervisor.fail_abandoned()
             supervisor.sweep()

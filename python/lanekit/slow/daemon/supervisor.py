@@ -74,6 +74,7 @@ class Proxy:
     pidfd: int
     child: subprocess.Popen[bytes] | None
     started: float = field(default_factory=time.monotonic)
+    deletion_logged: bool = False
 
 
 class Supervisor:
@@ -140,10 +141,16 @@ class Supervisor:
         async def look_now_and_then() -> None:
             while True:
                 await asyncio.sleep(SWEEP_INTERVAL)
+                for proxy in tuple(self._proxies.values()):
+                    self._log_deletion(proxy)
                 await self.adopt_orphans()
                 await self.fail_abandoned()
 
         self._later(look_now_and_then())
+
+    def has_spool(self, directory: str) -> bool:
+        """Tell whether a path is in the daemon's own directory of spools."""
+        return Path(directory).is_relative_to(self._root)
 
     async def adopt_orphans(self) -> None:
         """Look at every spool: watch its proxy, or replace it if work is left."""
@@ -250,7 +257,7 @@ class Supervisor:
             state.run_id,
             "proxy_restarted",
             {
-                "spool": str(state.directory),
+                "spool": state.directory.name,
                 "status": status,
                 "worker_alive": state.worker_alive,
             },
@@ -311,6 +318,7 @@ class Supervisor:
         status = None if proxy.child is None else proxy.child.wait()
         self._judged.add(proxy.spool)
         try:
+            self._log_deletion(proxy)
             state = await self._look_twice(proxy.spool)
             if state is None:
                 await self._fail(proxy.run_id, proxy_reason(proxy.spool, status))
@@ -328,6 +336,18 @@ class Supervisor:
             logger.error("run %s: its telemetry proxy is not replaced: %s", proxy.run_id, error)
         finally:
             self._judged.discard(proxy.spool)
+
+    def _log_deletion(self, proxy: Proxy) -> None:
+        """Say once that somebody deleted a spool that is in use."""
+        if proxy.deletion_logged or proxy.spool.is_dir():
+            return
+        proxy.deletion_logged = True
+        logger.error(
+            "run %s: its spool was deleted (%s); what its telemetry proxy has read still comes, "
+            "but if that proxy dies nobody can go on for it",
+            proxy.run_id,
+            proxy.spool,
+        )
 
     async def _look_twice(self, spool: Path) -> SpoolState | None:
         """Look again after a moment when no worker is there: it may be starting on its own."""
@@ -347,7 +367,7 @@ class Supervisor:
         )
         logger.error("run %s: %s", state.run_id, reason)
         self._record(
-            state.run_id, "proxy_given_up", {"spool": str(state.directory), "status": status}
+            state.run_id, "proxy_given_up", {"spool": state.directory.name, "status": status}
         )
 
         def leave_reason(store: TelemetryStore) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from lanekit.slow.daemon.access import words_for
 from lanekit.slow.daemon.frames.tap import FrameTap, FrameWatch
 from lanekit.slow.daemon.methods import Context, Method, Refusal, check_parsed, who_calls
 from lanekit.slow.daemon.pulse import Pulse
@@ -88,6 +89,7 @@ class WatchCall:
             while await self._has_room():
                 async for update in self._watch:
                     message = update_message(update)
+                    message.problem = words_for(who_calls(self._context), message.problem)
                     check_size(message)
                     self._credits -= 1
                     await self._context.write(message)

@@ -49,12 +49,16 @@ class Workers:
     async def register(self, request: Any, _: Context) -> pb.RegisterWorkerResponse:
         """Make a stream known and say what is committed of it."""
         run_id, stream_id = check_run_id(request.run_id), check_stream_id(request.stream_id)
-        if is_daemon_stream(stream_id):
-            raise Refusal(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"stream id {stream_id!r} is a daemon's own; choose another",
-            )
+        for name in (stream_id, request.continues.stream_id):
+            if is_daemon_stream(name):
+                raise Refusal(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"stream id {name!r} is a daemon's own; choose another",
+                )
         check_worker_id(request.worker_id)
+        for other in (request.journal_id, request.continues.stream_id):
+            if other:
+                check_stream_id(other)
         for name in ("host", "spool_directory"):
             text = getattr(request, name)
             if len(text.encode()) > MAX_TEXT_BYTES or "\0" in text:
@@ -72,10 +76,14 @@ class Workers:
                     host=request.host,
                     spool_directory=request.spool_directory,
                     require_run=request.require_run,
+                    journal_id=request.journal_id,
+                    continues=request.continues if request.HasField("continues") else None,
                 )
             )
         )
         return pb.RegisterWorkerResponse(
+            continued=committed.continued,
+            notice=committed.notice,
             committed_steps=committed.steps,
             committed_episodes=committed.episodes,
             committed_events=committed.events,

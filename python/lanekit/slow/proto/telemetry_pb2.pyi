@@ -878,6 +878,7 @@ class Worker(google.protobuf.message.Message):
     HOST_FIELD_NUMBER: builtins.int
     LAST_SEEN_WALL_TIME_NS_FIELD_NUMBER: builtins.int
     SPOOL_DIRECTORY_FIELD_NUMBER: builtins.int
+    NOTICE_FIELD_NUMBER: builtins.int
     worker_id: builtins.str
     stream_id: builtins.str
     pid: builtins.int
@@ -885,6 +886,8 @@ class Worker(google.protobuf.message.Message):
     last_seen_wall_time_ns: builtins.int
     spool_directory: builtins.str
     """Directory with its log, its reject file and what is not acknowledged yet."""
+    notice: builtins.str
+    """What is unusual about its journal: it was copied, or put back as it was earlier. Empty: nothing."""
     def __init__(
         self,
         *,
@@ -894,8 +897,9 @@ class Worker(google.protobuf.message.Message):
         host: builtins.str = ...,
         last_seen_wall_time_ns: builtins.int = ...,
         spool_directory: builtins.str = ...,
+        notice: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["host", b"host", "last_seen_wall_time_ns", b"last_seen_wall_time_ns", "pid", b"pid", "spool_directory", b"spool_directory", "stream_id", b"stream_id", "worker_id", b"worker_id"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["host", b"host", "last_seen_wall_time_ns", b"last_seen_wall_time_ns", "notice", b"notice", "pid", b"pid", "spool_directory", b"spool_directory", "stream_id", b"stream_id", "worker_id", b"worker_id"]) -> None: ...
 
 global___Worker = Worker
 
@@ -1076,14 +1080,18 @@ class ListRunsResponse(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     RUNS_FIELD_NUMBER: builtins.int
+    STORE_PROBLEM_FIELD_NUMBER: builtins.int
+    store_problem: builtins.str
+    """Why the daemon cannot write its store now. Empty: it can."""
     @property
     def runs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Run]: ...
     def __init__(
         self,
         *,
         runs: collections.abc.Iterable[global___Run] | None = ...,
+        store_problem: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["runs", b"runs"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["runs", b"runs", "store_problem", b"store_problem"]) -> None: ...
 
 global___ListRunsResponse = ListRunsResponse
 
@@ -1109,7 +1117,10 @@ class WatchRunsResponse(google.protobuf.message.Message):
 
     RUNS_FIELD_NUMBER: builtins.int
     REVISION_FIELD_NUMBER: builtins.int
+    STORE_PROBLEM_FIELD_NUMBER: builtins.int
     revision: builtins.int
+    store_problem: builtins.str
+    """Why the daemon cannot write its store now. Empty: it can. A response comes when it changes."""
     @property
     def runs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Run]:
         """Those that changed, as they are now."""
@@ -1119,8 +1130,9 @@ class WatchRunsResponse(google.protobuf.message.Message):
         *,
         runs: collections.abc.Iterable[global___Run] | None = ...,
         revision: builtins.int = ...,
+        store_problem: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["revision", b"revision", "runs", b"runs"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["revision", b"revision", "runs", b"runs", "store_problem", b"store_problem"]) -> None: ...
 
 global___WatchRunsResponse = WatchRunsResponse
 
@@ -1199,6 +1211,32 @@ class OpenWebResponse(google.protobuf.message.Message):
 global___OpenWebResponse = OpenWebResponse
 
 @typing.final
+class StreamPosition(google.protobuf.message.Message):
+    """How far a stream goes: the highest number of each kind, 0 for none."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: builtins.int
+    STEPS_FIELD_NUMBER: builtins.int
+    EPISODES_FIELD_NUMBER: builtins.int
+    EVENTS_FIELD_NUMBER: builtins.int
+    stream_id: builtins.str
+    steps: builtins.int
+    episodes: builtins.int
+    events: builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: builtins.str = ...,
+        steps: builtins.int = ...,
+        episodes: builtins.int = ...,
+        events: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["episodes", b"episodes", "events", b"events", "steps", b"steps", "stream_id", b"stream_id"]) -> None: ...
+
+global___StreamPosition = StreamPosition
+
+@typing.final
 class RegisterWorkerRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -1209,15 +1247,27 @@ class RegisterWorkerRequest(google.protobuf.message.Message):
     HOST_FIELD_NUMBER: builtins.int
     SPOOL_DIRECTORY_FIELD_NUMBER: builtins.int
     REQUIRE_RUN_FIELD_NUMBER: builtins.int
+    JOURNAL_ID_FIELD_NUMBER: builtins.int
+    CONTINUES_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     stream_id: builtins.str
-    """Unique for each journal; 1 to 64 letters, digits, - or _."""
+    """Unique for each process that ever added to a journal: numbers must never mean another event in
+    a copy of it. 1 to 64 letters, digits, - or _.
+    """
     worker_id: builtins.str
     pid: builtins.int
     host: builtins.str
     spool_directory: builtins.str
     require_run: builtins.bool
     """The run must exist already (it was submitted)."""
+    journal_id: builtins.str
+    """The journal that the stream is part of; its copies have the same. Empty: there is none."""
+    @property
+    def continues(self) -> global___StreamPosition:
+        """The stream before this one in the journal, and how much of it the journal has, all of which was
+        acknowledged. Its worker counts as this stream's from here on. Omitted: there is none.
+        """
+
     def __init__(
         self,
         *,
@@ -1228,8 +1278,11 @@ class RegisterWorkerRequest(google.protobuf.message.Message):
         host: builtins.str = ...,
         spool_directory: builtins.str = ...,
         require_run: builtins.bool = ...,
+        journal_id: builtins.str = ...,
+        continues: global___StreamPosition | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["host", b"host", "pid", b"pid", "require_run", b"require_run", "run_id", b"run_id", "spool_directory", b"spool_directory", "stream_id", b"stream_id", "worker_id", b"worker_id"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["continues", b"continues"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["continues", b"continues", "host", b"host", "journal_id", b"journal_id", "pid", b"pid", "require_run", b"require_run", "run_id", b"run_id", "spool_directory", b"spool_directory", "stream_id", b"stream_id", "worker_id", b"worker_id"]) -> None: ...
 
 global___RegisterWorkerRequest = RegisterWorkerRequest
 
@@ -1242,6 +1295,8 @@ class RegisterWorkerResponse(google.protobuf.message.Message):
     COMMITTED_EVENTS_FIELD_NUMBER: builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: builtins.int
     MAX_REQUEST_BYTES_FIELD_NUMBER: builtins.int
+    CONTINUED_FIELD_NUMBER: builtins.int
+    NOTICE_FIELD_NUMBER: builtins.int
     committed_steps: builtins.int
     committed_episodes: builtins.int
     committed_events: builtins.int
@@ -1249,6 +1304,12 @@ class RegisterWorkerResponse(google.protobuf.message.Message):
     """Messages larger than this are refused."""
     max_request_bytes: builtins.int
     """Publish requests up to this size are taken in parts (RequestPart)."""
+    notice: builtins.str
+    """What the sender's user should know about the stream. Empty: nothing."""
+    @property
+    def continued(self) -> global___StreamPosition:
+        """What is committed of the stream that the request says it continues. Omitted: no such stream."""
+
     def __init__(
         self,
         *,
@@ -1257,8 +1318,11 @@ class RegisterWorkerResponse(google.protobuf.message.Message):
         committed_events: builtins.int = ...,
         max_message_bytes: builtins.int = ...,
         max_request_bytes: builtins.int = ...,
+        continued: global___StreamPosition | None = ...,
+        notice: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["committed_episodes", b"committed_episodes", "committed_events", b"committed_events", "committed_steps", b"committed_steps", "max_message_bytes", b"max_message_bytes", "max_request_bytes", b"max_request_bytes"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["continued", b"continued"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["committed_episodes", b"committed_episodes", "committed_events", b"committed_events", "committed_steps", b"committed_steps", "continued", b"continued", "max_message_bytes", b"max_message_bytes", "max_request_bytes", b"max_request_bytes", "notice", b"notice"]) -> None: ...
 
 global___RegisterWorkerResponse = RegisterWorkerResponse
 

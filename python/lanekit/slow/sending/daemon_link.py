@@ -3,6 +3,9 @@
 A *session* begins with RegisterWorker, which says what is committed already, and lasts until any of
 its calls ends. Then everything not acknowledged is sent again in the next session, for as long as
 it takes. What the daemon refuses for good ends that: the link reports it and sends no more.
+
+One stream at a time: `switch` ends a session whose stream is all acknowledged, and the next session
+announces the stream that continues it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.request_parts import PublishRequest, cut
 from lanekit.slow.sending.heartbeats import Command, Heartbeats, Session
 from lanekit.slow.sending.journal_reader import Request
-from lanekit.slow.sending.spool import KINDS, Spool
+from lanekit.slow.sending.spool import KINDS, Checkpoint, Spool
 
 WINDOW_BYTES = 32 * 2**20
 """Sent ahead of acknowledgements in all; a batch that is larger goes alone."""
@@ -84,6 +87,7 @@ class DaemonLink:
         on_command: Callable[[Command], bool] | None = None,
         vital_signs: Callable[[], tuple[int, int]] = lambda: (0, 0),
         is_complete: Callable[[], bool] = lambda: False,
+        position: Checkpoint,
         report: Callable[[str], None],
     ) -> None:
         self._spool = spool
@@ -96,6 +100,10 @@ class DaemonLink:
         self._report = report
         self._guard = threading.Lock()
         self._heartbeats = Heartbeats(spool, self._guard, on_command, vital_signs)
+        self._heartbeats.begin_stream(position.published_id)
+        self._begin = position
+        """Where this link began to send the stream: what is before it was acknowledged."""
+        self._told: set[str] = set()
         self._lanes = {kind: Lane(self._guard) for kind in KINDS}
         self._bytes = 0
         self._session: Session | None = None
@@ -137,6 +145,19 @@ class DaemonLink:
         with self._guard:
             return {kind: lane.acknowledged for kind, lane in self._lanes.items()}
 
+    def switch(self, position: Checkpoint) -> None:
+        """Send another stream from here on; all of the one before must be acknowledged."""
+        with self._guard:
+            self._begin = position
+            self._heartbeats.begin_stream(position.published_id)
+            for lane in self._lanes.values():
+                assert not lane.unacknowledged
+                lane.acknowledged = 0
+            if self._session is not None:
+                # Acknowledgements that are still under way count for nothing from here on.
+                self._session.over = True
+                self._session.changed.notify_all()
+
     def say_last(self, timeout: float) -> None:
         """Let the daemon know the last count of rejected lines, if it is there."""
         with self._guard:
@@ -159,11 +180,14 @@ class DaemonLink:
     def _run(self) -> None:
         delay, futile, behind = 0.1, 0, 0
         while not self._stopping.is_set() and self.refused is None:
-            before = self._acknowledgements
+            before, position = self._acknowledgements, self._begin
             began = time.monotonic()
             error = self._hold_session()
             if self._stopping.is_set():
                 return
+            if self._begin is not position:
+                delay, futile, behind = 0.1, 0, 0
+                continue
             if self._behind is not None:
                 behind = behind + 1 if self._is_complete() else 0
                 if behind > _ATTEMPTS:
@@ -189,12 +213,13 @@ class DaemonLink:
 
     def _hold_session(self) -> grpc.RpcError | None:
         """Connect, and stay until a call ends; return its error."""
+        position = self._begin
         try:
-            response = self._register()
+            response = self._register(position)
         except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
             return error if isinstance(error, grpc.RpcError) else None
         session = Session(self._guard)
-        if not self._resume_from(response, session):
+        if not self._resume_from(response, position, session):
             return None
         if self._away:
             self._away = ""
@@ -224,7 +249,7 @@ class DaemonLink:
             consumer.join(_CONSUMER_PATIENCE)
         return session.error
 
-    def _register(self) -> pb.RegisterWorkerResponse:
+    def _register(self, position: Checkpoint) -> pb.RegisterWorkerResponse:
         method = self._channel.unary_unary(
             _SERVICE + "RegisterWorker",
             request_serializer=pb.RegisterWorkerRequest.SerializeToString,
@@ -232,17 +257,21 @@ class DaemonLink:
         )
         request = pb.RegisterWorkerRequest(
             run_id=self._spool.run_id,
-            stream_id=self._spool.stream_id,
+            stream_id=position.published_id,
             worker_id=self._spool.worker_id,
             pid=self._worker_pid if self._worker_pid is not None else os.getpid(),
             host=socket.gethostname(),
             spool_directory=str(self._spool.directory),
             require_run=self._require_run,
+            journal_id=self._spool.journal_id,
+            continues=pb.StreamPosition(**position.continues) if position.continues else None,
         )
         response: pb.RegisterWorkerResponse = method(request, timeout=10, metadata=self._metadata)
         return response
 
-    def _resume_from(self, response: pb.RegisterWorkerResponse, session: Session) -> bool:
+    def _resume_from(
+        self, response: pb.RegisterWorkerResponse, position: Checkpoint, session: Session
+    ) -> bool:
         """Go on after what the daemon has; False if it has less than it said once.
 
         Then it may have been started with another store by mistake, so it is asked again.
@@ -254,14 +283,22 @@ class DaemonLink:
         }
         self._behind = None
         with self._guard:
+            if self._begin is not position:
+                return False  # all of it is acknowledged: the next stream is to be announced
+            before = position.continues
             for kind, lane in self._lanes.items():
-                kept = max(lane.acknowledged, self._spool.checkpoint.next_seq[kind] - 1)
-                if committed[kind] < kept:
+                kept = max(lane.acknowledged, position.next_seq[kind] - 1)
+                found, had = committed[kind], kept
+                stream_id = position.published_id
+                if before and getattr(response.continued, kind) < before[kind]:
+                    found, had = getattr(response.continued, kind), before[kind]
+                    stream_id = before["stream_id"]
+                if found < had:
                     self._behind = (
-                        f"the daemon has only {committed[kind]} {kind} of stream "
-                        f"{self._spool.stream_id}, but had acknowledged {kept}: its store was "
-                        "replaced, or lost its newest part. Bring the old store back, or send the "
-                        "rest as a new stream, once this process has ended: `lanekit proxy --adopt "
+                        f"the daemon has only {found} {kind} of stream {stream_id}, but had "
+                        f"acknowledged {had}: its store was replaced, or lost its newest part. "
+                        "Bring the old store back, or send the rest as a new stream, once this "
+                        "process has ended: `lanekit proxy --adopt "
                         f"{self._spool.directory} --new-stream`"
                     )
                     return False
@@ -270,6 +307,9 @@ class DaemonLink:
                 lane.unsent = deque(lane.unacknowledged)
             self._largest_message = response.max_message_bytes
             self._session = session
+        if response.notice and position.published_id not in self._told:
+            self._told.add(position.published_id)
+            self._report(response.notice)
         self._on_acknowledged()
         return True
 
@@ -324,6 +364,8 @@ class DaemonLink:
                     self._heartbeats.take(session, response)
                 else:
                     with self._guard:
+                        if session.over:
+                            break  # the numbers may be another stream's by now
                         self._acknowledge(self._lanes[kind], response.committed_seq)
                     self._on_acknowledged()
         except grpc.RpcError as ended:

@@ -51,6 +51,8 @@ class Heartbeats:
         self._command_guard = threading.Lock()
         self._commands: deque[Command] = deque()
         self._delivered = 0
+        self.stream_id = ""
+        """The stream that lives; to be changed between sessions."""
         self._known_rejected = 0
         """How many rejected lines the daemon knows of."""
 
@@ -64,7 +66,7 @@ class Heartbeats:
                 session.unanswered.append(rejected)
             yield pb.HeartbeatRequest(
                 run_id=self._spool.run_id,
-                stream_id=self._spool.stream_id,
+                stream_id=self.stream_id,
                 delivered_command_id=self._delivered,
                 rejected_lines=rejected,
                 spooled_bytes=spooled,
@@ -76,6 +78,11 @@ class Heartbeats:
                 session.beat_now = False
                 if session.over:
                     return
+
+    def begin_stream(self, stream_id: str) -> None:
+        """Speak for another stream from the next session on; the guard is held."""
+        self.stream_id = stream_id
+        self._known_rejected = 0
 
     def take(self, session: Session, response: pb.HeartbeatResponse) -> None:
         """Take an answer, or a command."""

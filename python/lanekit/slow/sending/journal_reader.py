@@ -3,6 +3,9 @@
 Owned by one thread. Everything counted here (events of each kind, sizes of the files) is a function
 of the journal's bytes alone, so that a sender restarted at a checkpoint counts on as if nothing
 had happened. That is also why the two files are cut back to the checkpoint's sizes first.
+
+A journal holds one stream after the other, each numbered from 1. The reader stops at the end of
+each, so that the sender can have all of it acknowledged before the next one begins.
 """
 
 from __future__ import annotations
@@ -40,14 +43,15 @@ class JournalReader:
     def __init__(
         self, spool: Spool, on_frames: Callable[[list[StepLine]], None] | None = None
     ) -> None:
+        self._spool = spool
         self._journal = spool.journal
         self._parser = LineParser(spool.run_id)
-        self._builder = RequestBuilder(spool.run_id, spool.stream_id, spool.worker_id)
         self._on_frames = on_frames
         self._log = AsideFile(spool.directory / "worker.log", spool.checkpoint.log_size)
         self._rejects = AsideFile(spool.directory / "rejects.jsonl", spool.checkpoint.reject_size)
         self.position = replace(spool.checkpoint, finished=False)
         """Where the reader is, at a line's end; a checkpoint once all before is acknowledged."""
+        self._builder = self._make_builder()
         self._next_seq = dict(self.position.next_seq)
         self._rejected = self.position.rejected
         self._read_at = spool.checkpoint.offset
@@ -57,13 +61,56 @@ class JournalReader:
 
     @property
     def unread(self) -> int:
-        """Bytes of the journal that wait to be read."""
-        return self._journal.readable - self._read_at
+        """Bytes of this stream that wait to be read."""
+        return self._readable() - self._read_at
 
     @property
     def rejected(self) -> int:
-        """Lines rejected so far."""
+        """Lines of this stream that were rejected so far."""
         return self._rejected
+
+    @property
+    def all_rejected(self) -> int:
+        """Lines of all the journal that were rejected so far."""
+        return self.position.rejected_before + self._rejected
+
+    @property
+    def at_stream_end(self) -> bool:
+        """Whether all of this stream is read, and another one follows."""
+        return self._stream_end() == self._read_at
+
+    def next_stream(self) -> None:
+        """Go on with the stream that follows; all of this one must be acknowledged."""
+        before = self.position
+        following = self._journal.stream_after(before.stream_id, self._read_at)
+        assert following is not None
+        numbers = {kind: seq - 1 for kind, seq in self._next_seq.items()}
+        continues = before.continues
+        if not continues or any(numbers.values()):
+            continues = {"stream_id": before.published_id, **numbers}
+        self.position = replace(
+            before,
+            next_seq=dict.fromkeys(self._next_seq, 1),
+            rejected=0,
+            stream_id=following,
+            sent_as="",
+            rejected_before=self.all_rejected,
+            continues=continues,
+        )
+        self._next_seq = dict(self.position.next_seq)
+        self._rejected = 0
+        self._builder = self._make_builder()
+
+    def _make_builder(self) -> RequestBuilder:
+        spool = self._spool
+        return RequestBuilder(spool.run_id, self.position.published_id, spool.worker_id)
+
+    def _stream_end(self) -> int | None:
+        return self._journal.stream_end(self.position.stream_id, self._read_at)
+
+    def _readable(self) -> int:
+        end = self._stream_end()
+        return self._journal.readable if end is None else min(end, self._journal.readable)
 
     def read(self) -> Iterator[Request]:
         """Read on; yields the requests of the lines that became complete.
@@ -71,7 +118,7 @@ class JournalReader:
         To be exhausted before anything else is done: `position` moves at its end. A full disk
         raises ``OSError`` before the first request, and the same bytes are read again next time.
         """
-        piece = self._journal.read(self._read_at, READ_BYTES)
+        piece = self._journal.read(self._read_at, min(READ_BYTES, self.unread))
         cut = piece.rfind(b"\n") + 1
         if self._too_long is not None:
             cut = piece.find(b"\n") + 1
@@ -148,7 +195,8 @@ class JournalReader:
     def _move_to(self, offset: int) -> None:
         self._log.keep()
         self._rejects.keep()
-        self.position = Checkpoint(
+        self.position = replace(
+            self.position,
             offset=offset,
             next_seq=dict(self._next_seq),
             log_size=self._log.size,

@@ -157,6 +157,8 @@ class TrainerTelemetryProxy:
             spool.close()
             raise
         self._worker: WorkerProcess | None = None
+        self._unseen_end = "nobody saw how it ended"
+        self._said_deleted = False
         self._stop = False
         self._control = -1
 
@@ -173,15 +175,18 @@ class TrainerTelemetryProxy:
             if self._command:
                 self._worker = WorkerProcess.start(self.spool, self._command, self._environment())
             elif self._stdin is None:
-                self._worker = WorkerProcess.adopt(self.spool)
+                self._worker = self._adopt_worker()
+            if not self._end.is_put_down:
+                self.spool.journal.begin()
             if self._worker is not None:
                 stack.callback(self._worker.close)
                 if self._stop:  # a signal that came before there was a worker to have it
                     self._stop = False
                     self._worker.signal(signal.SIGTERM)
-                path = self.spool.directory / "control.fifo"
-                self._control = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-                stack.callback(os.close, self._control)
+                with contextlib.suppress(FileNotFoundError):  # a spool copied without its pipes
+                    path = self.spool.directory / "control.fifo"
+                    self._control = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+                    stack.callback(os.close, self._control)
             on_frames = None
             if self._mirror_frames:
                 from lanekit.slow.sending.frame_mirror import FrameMirror
@@ -208,11 +213,23 @@ class TrainerTelemetryProxy:
             outcome = self._finish(sender)
         return self._exit_status(status, outcome)
 
+    def _adopt_worker(self) -> WorkerProcess | None:
+        worker = WorkerProcess.adopt(self.spool)
+        if worker is None or not worker.writes_elsewhere:
+            return worker
+        worker.close()
+        self._unseen_end = "this spool is a copy, and the worker writes to another"
+        self._report(
+            f"the worker of the spool {self.spool.directory} writes to the pipes of another spool, "
+            "so this one is a copy: what is in it is sent, and the worker is left alone"
+        )
+        return None
+
     def _read_all(self, sender: Sender) -> int | None:
         """Move the worker's output to the journal until it ends; return how the worker ended."""
         status: int | None = None
         if not self._end.is_put_down:
-            reason = "nobody saw how it ended"
+            reason = self._unseen_end
             if self._worker is not None:
                 self._pump_worker(self._worker, sender)
                 status = self._worker.status()
@@ -221,7 +238,8 @@ class TrainerTelemetryProxy:
                 with PipePump(self._stdin, self.spool.journal.splice, self._full_disk) as pump:
                     while pump.open and not self._stop:
                         self._pump_once([pump], sender, 0.5)
-            self._end.put_down(status, reason)
+            deleted = ["spool_deleted"] if self._notice_deletion() else []
+            self._end.put_down(status, reason, deleted)
         status = self._end.append()
         self._sync(sender)
         return status
@@ -230,10 +248,14 @@ class TrainerTelemetryProxy:
         directory = self.spool.directory
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         with contextlib.ExitStack() as stack:
-            stdout = os.open(directory / "stdout.fifo", flags)
-            stack.callback(os.close, stdout)
-            stderr = os.open(directory / "stderr.fifo", flags)
-            stack.callback(os.close, stderr)
+            try:
+                stdout = os.open(directory / "stdout.fifo", flags)
+                stack.callback(os.close, stdout)
+                stderr = os.open(directory / "stderr.fifo", flags)
+                stack.callback(os.close, stderr)
+            except FileNotFoundError as error:
+                self._report(f"there is no {error.filename}: what is in the spool already is sent")
+                return
             file = os.open(directory / "worker.err", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, file)
             errors = StderrFile(file)
@@ -266,6 +288,7 @@ class TrainerTelemetryProxy:
         if pidfd >= 0:
             poll.register(pidfd, select.POLLIN)
         poll.poll(timeout * 1000)
+        self._notice_deletion()
         moved = [pump.move() for pump in pumps if pump.open]
         if any(moved):
             self._sync(sender)
@@ -277,6 +300,17 @@ class TrainerTelemetryProxy:
         if self.spool.journal.durable:
             self.spool.journal.sync()
         sender.notify()
+
+    def _notice_deletion(self) -> bool:
+        """Tell whether the spool was deleted under this process, and report it once."""
+        deleted = self.spool.is_deleted
+        if deleted and not self._said_deleted:
+            self._said_deleted = True
+            self._report(
+                f"the spool {self.spool.directory} was deleted while it was in use; events go on "
+                "to the daemon, but if this process ends before they are there, nobody has them"
+            )
+        return deleted
 
     def _full_disk(self, error: OSError) -> None:
         self._report(

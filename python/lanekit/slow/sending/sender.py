@@ -22,7 +22,7 @@ from lanekit.slow.sending.heartbeats import Command
 from lanekit.slow.sending.journal import NO_SPACE
 from lanekit.slow.sending.journal_reader import READ_BYTES, JournalReader, position_reached
 from lanekit.slow.sending.lines import StepLine
-from lanekit.slow.sending.spool import Checkpoint, Spool
+from lanekit.slow.sending.spool import KINDS, Checkpoint, Spool
 
 if TYPE_CHECKING:
     import grpc
@@ -92,6 +92,7 @@ class Sender:
             on_acknowledged=self.notify,
             on_command=on_command,
             vital_signs=lambda: (self._reader.rejected, spool.unsent_bytes),
+            position=self._reader.position,
             is_complete=lambda: self._ended,
             report=report,
         )
@@ -99,6 +100,7 @@ class Sender:
 
     def start(self) -> None:
         """Begin to read and to send."""
+        self._follow_streams()
         self._link.start()
         self._thread.start()
 
@@ -123,7 +125,9 @@ class Sender:
 
     @property
     def acknowledged(self) -> dict[str, int]:
-        """How many events of each kind are committed."""
+        """How many events of each kind are committed of what this process added."""
+        if self._reader.position.stream_id != self._spool.journal.own_stream:
+            return dict.fromkeys(KINDS, 0)
         return self._link.acknowledged()
 
     @property
@@ -162,7 +166,7 @@ class Sender:
         self._reader.close()
         return Outcome(
             0 if self._drained.is_set() else max(1, self._spool.unsent_bytes),
-            self._reader.rejected,
+            self._reader.all_rejected,
             self.refused,
         )
 
@@ -198,6 +202,7 @@ class Sender:
         seen = 0.0
         while True:
             self._move_checkpoint()
+            self._follow_streams()
             with self._wake:
                 if self._stopping:
                     break
@@ -219,6 +224,16 @@ class Sender:
                 self._woken = False
         self._move_checkpoint(now=True)
         return False
+
+    def _follow_streams(self) -> None:
+        """Go on with the next stream once all of this one is acknowledged."""
+        if self._positions or not self._reader.at_stream_end:
+            return
+        self._link.say_last(_LAST_WORD_SECONDS)
+        while self._reader.at_stream_end:
+            self._reader.next_stream()
+        self._reached = self._reader.position
+        self._link.switch(self._reached)
 
     def _move_checkpoint(self, now: bool = False) -> None:
         acknowledged = self._link.acknowledged()

@@ -3,16 +3,18 @@
 A directory::
 
     lock                       held (flock) by the one process that sends from here
-    stream.json                run, stream and worker: who this journal is
-    journal-<offset>.jsonl     the worker's output byte for byte, in segments named after the
-                               offset of their first byte
+    stream.json                run, worker and journal: whose this spool is
+    journal-<offset>-<stream>.jsonl
+                               the worker's output byte for byte, in segments named after the
+                               offset of their first byte and the stream that they are part of
     checkpoint.json            up to which byte everything is acknowledged, and the numbers there
     worker.log  rejects.jsonl  prints, and lines that claimed to be telemetry and were not
     (and the proxy's own: proxy.json, keeper.json, worker.json, worker.err, exit.json,
     end.json, *.fifo)
 
 The journal moves from the worker's pipe with ``splice``: bytes leave the pipe in the same system
-call that puts them into the file, so a process killed at any instruction loses none of them.
+call that puts them into the file, so a process killed at any instruction loses none of them. The
+`journal` module says what a stream is, and why no copy of a journal can be taken for another.
 
 The checkpoint is overwritten in place, within one disk sector. A new file renamed over it would
 need free space, and on a full disk the checkpoint is what frees space: segments behind it are
@@ -53,6 +55,19 @@ class Checkpoint:
     rejected: int = 0
     finished: bool = False
     """Nothing will be added any more, and all is acknowledged."""
+    stream_id: str = ""
+    """The stream that is counted here. Empty: the journal's first."""
+    sent_as: str = ""
+    """What the daemon calls that stream, where it is not its own id (``--new-stream``)."""
+    rejected_before: int = 0
+    """Lines rejected in streams before this one."""
+    continues: dict[str, Any] = field(default_factory=dict)
+    """The stream before this one that had any events, and how many of each kind; or nothing."""
+
+    @property
+    def published_id(self) -> str:
+        """What the daemon calls this stream."""
+        return self.sent_as or self.stream_id
 
     @classmethod
     def from_file(cls, file: Path) -> Checkpoint:
@@ -62,14 +77,20 @@ class Checkpoint:
             "stored twice"
         )
         content = read_object(file, remedy)
-        sizes = [content.get(name) for name in ("offset", "log_size", "reject_size", "rejected")]
-        numbers = content.get("next_seq")
+        names = ("offset", "log_size", "reject_size", "rejected", "rejected_before")
+        sizes = [content.get(name) for name in names]
+        numbers, before = content.get("next_seq"), content.get("continues")
         if (
             content.keys() != asdict(cls()).keys()
             or not isinstance(numbers, dict)
             or set(numbers) != set(KINDS)
             or not all(type(size) is int and size >= 0 for size in sizes)
             or not all(type(number) is int and number >= 1 for number in numbers.values())
+            or not all(isinstance(content[name], str) for name in ("stream_id", "sent_as"))
+            or not isinstance(before, dict)
+            or not (before == {} or set(before) == {"stream_id", *KINDS})
+            or not all(type(before.get(kind, 0)) is int for kind in KINDS)
+            or not isinstance(before.get("stream_id", ""), str)
         ):
             raise TelemetryError(f"the spool's file {file} is damaged. {remedy}")
         return cls(**content)
@@ -82,24 +103,27 @@ class Spool:
         self.directory = directory
         try:
             self.run_id = check_run_id(stream["run_id"])
-            self.stream_id = check_stream_id(stream["stream_id"])
+            self.journal_id = check_stream_id(stream["journal_id"])
             self.worker_id = check_worker_id(stream["worker_id"])
         except (KeyError, InvalidEvent) as error:
             raise TelemetryError(
-                f"the spool {directory} is damaged: stream.json must name run_id, stream_id and "
-                f"worker_id ({error}). Put it back as it was: a journal is of one stream"
+                f"the spool {directory} is damaged: stream.json must name run_id, journal_id and "
+                f"worker_id ({error}). Put it back as it was: a journal is of one run"
             ) from None
         self._lock = lock
         self._checkpoint_file = -1
         _OPEN.add(self)
         self.checkpoint = self._load_checkpoint()
         self.journal = Journal(directory, self.checkpoint.offset)
+        if not self.checkpoint.stream_id:
+            first = self.journal.first_stream or self.journal.own_stream
+            self.checkpoint = replace(self.checkpoint, stream_id=first)
 
     @classmethod
     def create(cls, directory: str | os.PathLike[str], run_id: str, worker_id: str = "") -> Spool:
         """Open a directory for a run's telemetry, making it if need be.
 
-        A directory that was used before goes on with its own stream; it must be the same run's.
+        A directory that was used before must be the same run's; its journal goes on.
         """
         check_run_id(run_id)
         check_worker_id(worker_id)
@@ -114,7 +138,7 @@ class Spool:
         try:
             file = path / "stream.json"
             if not file.exists():
-                stream = {"run_id": run_id, "stream_id": uuid.uuid4().hex, "worker_id": worker_id}
+                stream = {"run_id": run_id, "journal_id": uuid.uuid4().hex, "worker_id": worker_id}
                 write_whole(file, stream)
             stream = read_object(file)
             if stream.get("run_id") != run_id:
@@ -159,8 +183,7 @@ class Spool:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Put down a new checkpoint, then delete the segments behind it."""
-        text = json.dumps(asdict(checkpoint)).encode()
-        if os.pwrite(self._checkpoint_file, text.ljust(_SECTOR - 1) + b"\n", 0) != _SECTOR:
+        if os.pwrite(self._checkpoint_file, _sector(checkpoint), 0) != _SECTOR:
             raise OSError(errno.ENOSPC, "no space for the checkpoint", str(self.directory))
         self.checkpoint = checkpoint
         self.journal.trim(checkpoint.offset, everything=checkpoint.finished)
@@ -176,13 +199,26 @@ class Spool:
     def go_on(self) -> None:
         """Let lines be added to a journal that was ended, or left in the middle of a line."""
         (self.directory / "end.json").unlink(missing_ok=True)
-        if self.journal.last_byte() != b"\n":
-            self.journal.append_patiently(b"\n")
+        line_end = self.journal.line_end()
+        self.journal.begin()
+        if line_end:
+            self.journal.append_patiently(line_end)
 
     def end_here(self) -> None:
         """Put down that the journal is complete as it is."""
-        end = {"offset": self.journal.end, "line": "", "status": 0}
-        write_whole(self.directory / "end.json", end)
+        end = {
+            "offset": self.journal.end,
+            "line": "",
+            "status": 0,
+            "stream_id": self.journal.own_stream,
+        }
+        with contextlib.suppress(FileNotFoundError):  # deleted: nobody will read it here
+            write_whole(self.directory / "end.json", end)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody deleted the directory, or the lock in it, under this process."""
+        return self._lock >= 0 and os.fstat(self._lock).st_nlink == 0
 
     def close(self) -> None:
         """Let go of the directory; what is in it stays."""
@@ -211,18 +247,21 @@ class Spool:
             checkpoint = Checkpoint.from_file(file)
         self._checkpoint_file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not file.stat().st_size:
-            text = json.dumps(asdict(checkpoint)).encode()
-            os.pwrite(self._checkpoint_file, text.ljust(_SECTOR - 1) + b"\n", 0)
+            os.pwrite(self._checkpoint_file, _sector(checkpoint), 0)
         return checkpoint
 
     def _begin_new_stream(self) -> None:
-        # The name first. A process that dies in between leaves a stream of which nothing is
-        # committed, which is noticed; old numbers under the old name would not be.
-        self.stream_id = uuid.uuid4().hex
-        names = {"run_id": self.run_id, "stream_id": self.stream_id, "worker_id": self.worker_id}
-        write_whole(self.directory / "stream.json", names)
-        numbers = dict.fromkeys(KINDS, 1)
-        self.save(replace(self.checkpoint, next_seq=numbers, rejected=0, finished=False))
+        self.save(
+            replace(
+                self.checkpoint,
+                next_seq=dict.fromkeys(KINDS, 1),
+                rejected=0,
+                finished=False,
+                sent_as=uuid.uuid4().hex,
+                rejected_before=self.checkpoint.rejected_before + self.checkpoint.rejected,
+                continues={},
+            )
+        )
 
     def _drop_in_child(self) -> None:
         """Let the parent alone hold the lock, so that its death frees the directory."""
@@ -240,6 +279,11 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _sector(checkpoint: Checkpoint) -> bytes:
+    text = json.dumps(asdict(checkpoint), separators=(",", ":")).encode()
+    return text.ljust(_SECTOR - 1) + b"\n"
 
 
 def _lock(directory: Path) -> int:

@@ -6,7 +6,8 @@ worker's parent: it holds the pipes open, waits, and puts the exit status down. 
 pipes are empty.
 
 Run as a script with the standard library alone, so that it starts at once and takes little memory:
-``worker_keeper.py SPOOL READY_FD COMMAND...``
+``worker_keeper.py SPOOL READY_FD COMMAND...``. To READY_FD it writes ``+`` once the worker is
+started, and the exit status: for a proxy whose spool was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ def main(spool: str, ready: int, command: list[str]) -> int:
         "pid": worker.pid,
         "start_time": start_time(worker.pid),
         "command": command,
+        "pipe": pipe_identity(pipes[0]),
         **keeper,
     }
     write(spool, "worker.json", identity)
-    os.close(ready)
+    say(ready, "+")
     status = worker.wait()
+    say(ready, json.dumps({"status": status}))
     write(spool, "exit.json", {"status": status})
     while any(waiting_bytes(pipe) for pipe in kept):
         time.sleep(0.1)
@@ -78,6 +81,21 @@ def start_time(pid: int) -> int:
     except OSError:
         return 0
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def pipe_identity(path: str) -> list[int]:
+    """Return what tells a pipe from a copy of it under another name, or the same; [] for none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [found.st_dev, found.st_ino]
+
+
+def say(pipe: int, text: str) -> None:
+    """Write to the proxy; harmless if that is gone."""
+    with contextlib.suppress(OSError):
+        os.write(pipe, text.encode())
 
 
 def reader_is_gone(pipe: int) -> bool:

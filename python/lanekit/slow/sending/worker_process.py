@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lanekit.errors import TelemetryError
 from lanekit.slow.sending import worker_keeper
@@ -24,12 +25,14 @@ _STATUS_SECONDS = 10.0
 class WorkerProcess:
     """The process whose output is read."""
 
-    def __init__(self, directory: Path, identity: dict[str, int]) -> None:
+    def __init__(self, directory: Path, identity: dict[str, Any]) -> None:
         self._directory = directory
         self.pid = int(identity["pid"])
         self._start_time = identity["start_time"]
+        self._pipe = identity.get("pipe")
         self._keeper = (identity.get("keeper_pid", 0), identity.get("keeper_start_time", 0))
         self._keeper_process: subprocess.Popen[bytes] | None = None
+        self._keeper_words = -1
         self.pidfd = -1
         """Readable once the worker has ended; -1 when it had ended before."""
         with contextlib.suppress(ProcessLookupError):
@@ -69,9 +72,11 @@ class WorkerProcess:
             )
             os.close(held)
             os.read(ready, 1)  # until the keeper has written the worker down, or is gone
-        finally:
+        except BaseException:
             os.close(ready)
+            raise
         if not (directory / "worker.json").exists():
+            os.close(ready)
             keeper.wait()
             problem = "the process that should start it died"
             with contextlib.suppress(TelemetryError):
@@ -79,6 +84,8 @@ class WorkerProcess:
             raise TelemetryError(f"the worker {command[0]!r} could not be started: {problem}")
         worker = cls(directory, read_object(directory / "worker.json"))
         worker._keeper_process = keeper
+        worker._keeper_words = ready
+        os.set_blocking(ready, False)
         return worker
 
     @classmethod
@@ -100,6 +107,12 @@ class WorkerProcess:
         except (KeyError, TypeError, ValueError):
             raise TelemetryError(f"the spool's file {file} is damaged. {remedy}") from None
 
+    @property
+    def writes_elsewhere(self) -> bool:
+        """Whether the worker lives, and writes into other pipes: this spool is a copy."""
+        here = worker_keeper.pipe_identity(str(self._directory / "stdout.fifo"))
+        return self.pidfd >= 0 and self._pipe is not None and here != self._pipe
+
     def signal(self, number: int) -> None:
         """Send the worker a signal; harmless when it has ended."""
         if self.pidfd >= 0:
@@ -110,23 +123,31 @@ class WorkerProcess:
         """Return how the ended worker ended: exit status, or minus the signal; None if unseen."""
         deadline = time.monotonic() + _STATUS_SECONDS
         while True:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                return int(json.loads((self._directory / "exit.json").read_bytes())["status"])
+            # Asked first: it may write between the two looks.
             pid, began = self._keeper
-            if start_time(pid) != began or time.monotonic() > deadline:
-                # Once more: it may have written between the two looks.
-                with contextlib.suppress(OSError, ValueError, KeyError):
-                    return int(json.loads((self._directory / "exit.json").read_bytes())["status"])
-                return None
+            gone = start_time(pid) != began or time.monotonic() > deadline
+            if (status := self._status()) is not None or gone:
+                return status
             if self._keeper_process is not None:
                 self._keeper_process.poll()
             time.sleep(0.01)
+
+    def _status(self) -> int | None:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return int(json.loads((self._directory / "exit.json").read_bytes())["status"])
+        if self._keeper_words >= 0:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                return int(json.loads(os.read(self._keeper_words, 100))["status"])
+        return None
 
     def close(self) -> None:
         """Let go of the worker."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+        if self._keeper_words >= 0:
+            os.close(self._keeper_words)
+            self._keeper_words = -1
         if self._keeper_process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._keeper_process.wait(timeout=1)

@@ -65,6 +65,12 @@ class Database(Protocol):
     def roll_back(self) -> None:
         """End the transaction, as if nothing had been done. Never raises."""
 
+    def probe(self) -> None:
+        """Store something, which changes nothing; connect again first, if that may help.
+
+        Outside of any transaction.
+        """
+
     # --- several daemons in one database ---------------------------------------------------------
 
     def take_over(self, stream: int) -> None:

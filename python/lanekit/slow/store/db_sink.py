@@ -114,6 +114,8 @@ class TelemetryDBSink:
         self._committed = 0
         self._commits = 0
         self._stalled: str | None = None
+        self._probe_at = 0.0
+        self._probe_pause = FIRST_RETRY
         self._closing = False
         self._give_up_at: float | None = None
         self._thread = threading.Thread(target=self._write, name="lanekit-db-sink", daemon=True)
@@ -245,6 +247,7 @@ class TelemetryDBSink:
 
     def _write(self) -> None:
         try:
+            self._check_store()
             while True:
                 with self._changed:
                     self._wait_for_work()
@@ -253,6 +256,8 @@ class TelemetryDBSink:
                     group = self._take_group()
                 if group:
                     self._commit(group)
+                elif self._stalled is not None and time.monotonic() >= self._probe_at:
+                    self._check_store()
                 self._run_calls()
         finally:
             with self._changed:
@@ -261,11 +266,25 @@ class TelemetryDBSink:
                 self._changed.notify_all()
             self._store.close()
 
+    def _check_store(self) -> None:
+        """Look whether the store can be written; say so if it can not, or if it can again."""
+        try:
+            self._store.check_writable()
+        except StoreError as error:
+            self._note_stall(str(error))
+        else:
+            self._resume()
+
     def _wait_for_work(self) -> None:
         while not self._closing and not self._calls:
             if self._batches:
                 left = self._first_at + self._max_delay - time.monotonic()
                 if self._waiting_rows >= self._batch_size or left <= 0:
+                    return
+                self._changed.wait(left)
+            elif self._stalled is not None:
+                left = self._probe_at - time.monotonic()
+                if left <= 0:
                     return
                 self._changed.wait(left)
             else:
@@ -286,6 +305,8 @@ class TelemetryDBSink:
         pause = FIRST_RETRY
         while True:
             try:
+                if self._stalled is not None:
+                    self._store.check_writable()
                 answers = self._store.append(batches)
             except StoreError as error:
                 if not self._stall(str(error), pause):
@@ -312,10 +333,7 @@ class TelemetryDBSink:
 
     def _stall(self, why: str, pause: float) -> bool:
         """Wait before the next attempt. False: it is time to give up."""
-        if self._stalled is None:
-            log.error("nothing can be stored for now, and nothing is lost: %s", why)
-        with self._changed:
-            self._stalled = why
+        self._note_stall(why)
         deadline = time.monotonic() + pause
         while True:
             self._run_calls()
@@ -327,6 +345,16 @@ class TelemetryDBSink:
                     return True
                 if not self._calls:
                     self._changed.wait(min(deadline, self._give_up_at or deadline) - now)
+
+    def _note_stall(self, why: str) -> None:
+        if self._stalled is None:
+            log.error("nothing can be stored for now, and nothing is lost: %s", why)
+            self._probe_pause = FIRST_RETRY
+        else:
+            self._probe_pause = min(2 * self._probe_pause, LAST_RETRY)
+        self._probe_at = time.monotonic() + self._probe_pause
+        with self._changed:
+            self._stalled = why
 
     def _resume(self) -> None:
         if self._stalled is not None:
@@ -379,12 +407,16 @@ class TelemetryDBSink:
             try:
                 result = call.fn(self._store)
             except BaseException as error:
+                if isinstance(error, StoreError) and self._stalled is None:
+                    self._check_store()
                 call.future.set_exception(error)
             else:
                 call.future.set_result(result)
             self._tell_changes()
 
     def _tell_changes(self) -> None:
+        for notice in self._store.take_notices():
+            log.warning("%s", notice)
         changes: dict[str, list[RunChange]] = {}
         for change in self._store.take_changes():
             changes.setdefault(change.run_id, []).append(change)

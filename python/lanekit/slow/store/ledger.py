@@ -57,6 +57,7 @@ class StreamEntry:
     """A stream as the writer knows it: how far each kind is committed, and its tracks."""
 
     stream: int
+    stream_id: str
     run_id: str
     run: RunEntry
     state: str
@@ -72,6 +73,8 @@ class Ledger:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.changes: list[RunChange] = []
+        self.notices: list[str] = []
+        """What whoever looks after the store should know."""
         self._runs: dict[str, RunEntry] = {}
         self._streams: dict[tuple[str, str], StreamEntry] = {}
 
@@ -83,7 +86,7 @@ class Ledger:
     @contextlib.contextmanager
     def transaction(self, *run_ids: str) -> Iterator[None]:
         """All or nothing about these runs, in the database and in what is remembered of it."""
-        noted = len(self.changes)
+        noted, said = len(self.changes), len(self.notices)
         with store_errors(self.database.path):
             try:
                 known = {run_id: self._runs[run_id] for run_id in run_ids if run_id in self._runs}
@@ -99,6 +102,7 @@ class Ledger:
             except BaseException:
                 self._forget_all()
                 del self.changes[noted:]
+                del self.notices[said:]
                 self.database.roll_back()
                 raise
 
@@ -156,7 +160,8 @@ class Ledger:
         ).fetchone()
         if row is None:
             return None
-        stream = StreamEntry(row[0], run_id, run, row[1], dict(zip(Kind, row[2:], strict=True)))
+        committed = dict(zip(Kind, row[2:], strict=True))
+        stream = StreamEntry(row[0], stream_id, run_id, run, row[1], committed)
         self._streams[key] = stream
         return stream
 

@@ -19,7 +19,7 @@ from lanekit.slow.proto import telemetry_pb2 as pb
 
 TERMINAL = frozenset({"completed", "failed", "cancelled", "lost"})
 """States of a run that has ended."""
-OPEN, SILENT, ASIDE = "open", "silent", "aside"
+OPEN, SILENT, ASIDE, CONTINUED = "open", "silent", "aside", "continued"
 """States of a stream, beside completed, failed and lost: see the schema."""
 DAEMON_STREAM = "daemon"
 """The stream of the daemon's own events in each run; no worker can have it."""

@@ -44,6 +44,8 @@ class WorkerRecord:
     host: str
     last_seen_ns: int
     spool_directory: str
+    notice: str = ""
+    """What is unusual about its journal: it was copied, or put back as it was earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class RunRecord:
                     host=worker.host,
                     last_seen_ns=worker.last_seen_wall_time_ns,
                     spool_directory=worker.spool_directory,
+                    notice=worker.notice,
                 )
                 for worker in run.workers
             ),

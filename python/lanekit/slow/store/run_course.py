@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from lanekit.slow.batches import Kind
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.store.ledger import Ledger, RunEntry, StreamEntry
 from lanekit.slow.store.life_cycle import (
     ASIDE,
+    CONTINUED,
     OPEN,
     SILENT,
     TERMINAL,
@@ -31,6 +33,13 @@ class RunCourse:
         """Note that a batch of a stream was stored, with these new events if it was of events."""
         if stream.state == ASIDE:
             return
+        if stream.state == CONTINUED:
+            self._open(stream)
+            self._note(
+                stream,
+                "it goes on although another stream continues its journal, so the journal was "
+                "copied while it was in use; what both add is stored",
+            )
         if stream.state == SILENT:
             self._open(stream)
         if not events or not (ends_stream(events[0]) or events[0].name == "run_started"):
@@ -43,6 +52,85 @@ class RunCourse:
         if stream.state == SILENT:
             self._open(stream)
             self._begin(stream, time.time_ns())
+
+    def begins(self, stream: StreamEntry, continues: pb.StreamPosition | None) -> str:
+        """Take a new stream in, and end those that it follows; return what is unusual about it.
+
+        The numbers of a stream mean the same events in every copy of its journal (see
+        `sending.journal`), so nothing is compared here but how far the copies go: the new stream's
+        events are stored in any case.
+        """
+        before = None
+        if continues is not None and continues.stream_id:
+            before = self._ledger.find_stream(stream.run_id, continues.stream_id)
+        notice = ""
+        if before is not None and continues is not None:
+            notice = self._divergence(stream, before, continues)
+            if notice:
+                self._note(stream, notice)
+            elif before.state not in (OPEN, CONTINUED, ASIDE):  # it takes over how that ended
+                self._ledger.connection.execute(
+                    "UPDATE streams SET (state, ended_ns, exit_status, reason) ="
+                    " (SELECT state, ended_ns, exit_status, reason FROM streams WHERE stream = ?)"
+                    " WHERE stream = ?",
+                    (before.stream, stream.stream),
+                )
+                stream.state = before.state
+            if not notice or before.state in (OPEN, SILENT):
+                self._continue(before)
+        # One process at a time sends from a directory: those that did before have ended.
+        rows = self._ledger.connection.execute(
+            "SELECT other.stream_id FROM streams JOIN streams AS other"
+            " USING (run, journal_id, host, spool_directory)"
+            " WHERE streams.stream = ? AND other.stream != streams.stream"
+            " AND journal_id != '' AND spool_directory != '' AND other.state IN (?, ?)",
+            (stream.stream, OPEN, SILENT),
+        ).fetchall()
+        for (stream_id,) in rows:
+            other = self._ledger.find_stream(stream.run_id, stream_id)
+            assert other is not None
+            self._continue(other)
+        return notice
+
+    def _divergence(
+        self, stream: StreamEntry, before: StreamEntry, counted: pb.StreamPosition
+    ) -> str:
+        """Say what shows that a journal is not the only one, or not the newest, of its kind."""
+        more = [
+            f"{before.committed[kind] - getattr(counted, kind)} {kind}"
+            for kind in Kind
+            if before.committed[kind] > getattr(counted, kind)
+        ]
+        if more:
+            return (
+                f"the store is ahead of this journal: of stream {counted.stream_id} it has "
+                f"{' and '.join(more)} more. The journal was put back as it was earlier, or a copy "
+                "of it went on elsewhere; what follows is stored as a new stream"
+            )
+        rival = self._ledger.connection.execute(
+            "SELECT stream_id FROM streams WHERE run = ? AND continues = ? AND stream != ?"
+            " AND committed_steps + committed_episodes + committed_events > 0",
+            (stream.run.run, counted.stream_id, stream.stream),
+        ).fetchone()
+        if rival is None:
+            return ""
+        return (
+            f"another copy of this journal went on, as stream {rival[0]}; what this copy adds is "
+            "stored as a new stream"
+        )
+
+    def _continue(self, stream: StreamEntry) -> None:
+        if stream.state != ASIDE:
+            stream.state = CONTINUED
+            self._ledger.connection.execute(
+                "UPDATE streams SET state = ? WHERE stream = ?", (CONTINUED, stream.stream)
+            )
+
+    def _note(self, stream: StreamEntry, notice: str) -> None:
+        self._ledger.connection.execute(
+            "UPDATE streams SET notice = ? WHERE stream = ?", (notice, stream.stream)
+        )
+        self._ledger.notices.append(f"run {stream.run_id}, stream {stream.stream_id}: {notice}")
 
     def fell_silent(self, stream: StreamEntry, reason: str) -> None:
         """Give up an open stream, until it is heard of again."""
@@ -115,7 +203,7 @@ class RunCourse:
     def _ends(self, where: str, number: int) -> list[StreamEnd]:
         rows = self._ledger.connection.execute(
             "SELECT state, ended_ns, exit_status, reason FROM streams"
-            f" WHERE {where} AND state != ? ORDER BY stream",
-            (number, ASIDE),
+            f" WHERE {where} AND state NOT IN (?, ?) ORDER BY stream",
+            (number, ASIDE, CONTINUED),
         )
         return [StreamEnd(*row) for row in rows]

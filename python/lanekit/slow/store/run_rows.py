@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lanekit.slow.proto import telemetry_pb2 as pb
+from lanekit.slow.store.life_cycle import CONTINUED
 from lanekit.slow.store.sql_connection import SqlConnection
 
 _COLUMNS = (
@@ -60,9 +61,9 @@ def _message(
     revision: int,
 ) -> pb.Run:
     workers = connection.execute(
-        "SELECT worker_id, stream_id, pid, host, last_seen_ns, spool_directory FROM streams"
-        " WHERE run = ? ORDER BY stream",
-        (run,),
+        "SELECT worker_id, stream_id, pid, host, last_seen_ns, spool_directory, notice FROM streams"
+        " WHERE run = ? AND state != ? ORDER BY stream",
+        (run, CONTINUED),
     )
     return pb.Run(
         run_id=run_id,
@@ -87,8 +88,9 @@ def _message(
                 host=host,
                 last_seen_wall_time_ns=last_seen_ns,
                 spool_directory=spool_directory,
+                notice=notice,
             )
-            for worker_id, stream_id, pid, host, last_seen_ns, spool_directory in workers
+            for worker_id, stream_id, pid, host, last_seen_ns, spool_directory, notice in workers
         ],
         revision=revision,
     )

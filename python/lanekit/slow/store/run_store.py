@@ -311,9 +311,8 @@ class RunStore:
     # --- within ----------------------------------------------------------------------------------
 
     def _not_found(self, run_id: str) -> RunNotFound:
-        return RunNotFound(
-            f"run {run_id!r} is not in {self.path}; `lanekit runs` lists those there"
-        )
+        # Without the store's path: the daemon says this to callers from elsewhere, too.
+        return RunNotFound(f"run {run_id!r} is not known; `lanekit runs` lists what there is")
 
     def _select(
         self, kind: Kind, run_id: str, chosen: Selection

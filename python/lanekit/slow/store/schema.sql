@@ -27,7 +27,9 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_by_revision ON runs (revision);
 
--- One sender's journal, and how much of it is committed.
+-- What one process added to a journal, and how much of it is committed. Version 3 adds `journal_id`
+-- (the journal, and all copies of it), `continues` (the stream_id before it in the journal) and
+-- `notice` (what is unusual about it, in words).
 CREATE TABLE streams (
     stream INTEGER PRIMARY KEY,
     run INTEGER NOT NULL REFERENCES runs,
@@ -42,7 +44,8 @@ CREATE TABLE streams (
     rejected INTEGER NOT NULL DEFAULT 0,
     last_seen_ns INTEGER NOT NULL DEFAULT 0,
     -- open; completed, failed or lost by its own last words; silent: not heard of any more;
-    -- aside: the daemon's own, which says nothing about the run.
+    -- aside: the daemon's own, which says nothing about the run; continued: another stream of the
+    -- same journal goes on, and says how the worker fares.
     state TEXT NOT NULL DEFAULT 'open',
     ended_ns INTEGER NOT NULL DEFAULT 0,
     exit_status INTEGER,

@@ -10,9 +10,9 @@ import apsw
 
 from lanekit.slow.batches import Batch, Kind
 from lanekit.slow.limits import DB_SINK_CHECKPOINT_INTERVAL
-from lanekit.slow.store.database import Tracks
+from lanekit.slow.store.database import Durability, Tracks
 from lanekit.slow.store.row_inserts import insert_episodes, insert_events, insert_steps
-from lanekit.slow.store.store_file import roll_back
+from lanekit.slow.store.store_file import open_for_writing, roll_back
 
 _INSERTS = {
     Kind.STEPS: insert_steps,
@@ -26,15 +26,35 @@ class SQLiteDatabase:
 
     locking = ""
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self.connection = connection
+    def __init__(
+        self, connection: apsw.Connection, path: str, durability: Durability = "normal"
+    ) -> None:
         self.path = path
+        self._durability = durability
+        self._use(connection)
+
+    def _use(self, connection: apsw.Connection) -> None:
+        self.connection = connection
         self._cursor = connection.cursor()
+        self._is_read_only = False
         self._revision: int | None = None
         self._data_version = -1
         self._log_pages = 0
         self._checkpointed_at = 0
         connection.set_wal_hook(self._count_pages)
+
+    def probe(self) -> None:
+        """Write what is there already. A connection that found the file read-only is made anew."""
+        if self._is_read_only:
+            new = open_for_writing(self.path, self._durability)
+            self.connection.close()
+            self._use(new)
+        try:
+            # `BEGIN IMMEDIATE` alone succeeds on a file that is read-only.
+            self.connection.pragma("user_version", self.connection.pragma("user_version"))
+        except (apsw.ReadOnlyError, apsw.CantOpenError):
+            self._is_read_only = True
+            raise
 
     def begin(self, run_ids: Sequence[str], remembered: Mapping[str, int]) -> Iterable[str] | None:
         """Lock the file. See `Database`."""

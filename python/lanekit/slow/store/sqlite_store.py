@@ -46,4 +46,4 @@ class TelemetrySQLiteStore(TelemetryStore):
         itself before it is acknowledged. Neither can leave half of one.
         """
         connection = open_for_writing(path, durability, migrations)
-        return cls(SQLiteDatabase(connection, os.fspath(path)))
+        return cls(SQLiteDatabase(connection, os.fspath(path), durability))

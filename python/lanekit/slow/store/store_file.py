@@ -32,7 +32,12 @@ def _note_order_of_episodes(connection: apsw.Connection) -> None:
     connection.execute("ALTER TABLE tracks ADD COLUMN episodes_in_order INTEGER NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: list[Migration] = [_create, _note_order_of_episodes]
+def _note_journals(connection: apsw.Connection) -> None:
+    for column in ("journal_id", "continues", "notice"):
+        connection.execute(f"ALTER TABLE streams ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: list[Migration] = [_create, _note_order_of_episodes, _note_journals]
 """Step i takes a file from version i to i + 1; the first makes a new one. Only ever appended to."""
 
 
@@ -46,6 +51,7 @@ def open_for_writing(
         raise ValueError(f"durability is 'normal' or 'full', not {durability!r}")
     with store_errors(path):
         _make_private(path)
+        _make_log_writable(path)
         connection = apsw.Connection(os.fspath(path))
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -71,6 +77,20 @@ def _make_private(path: str | os.PathLike[str]) -> None:
     # What SQLite can not open it names better than we could.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+
+
+def _make_log_writable(path: str | os.PathLike[str]) -> None:
+    """Give the log the permissions of its file, where this user may.
+
+    Whoever reads a file that nobody may write makes a log that nobody may write, and that log would
+    stay when the file itself can be written again.
+    """
+    for suffix in ("-wal", "-shm"):
+        log = f"{os.fspath(path)}{suffix}"
+        with contextlib.suppress(OSError):
+            mode = os.stat(path).st_mode
+            if mode & 0o200 and not os.stat(log).st_mode & 0o200:
+                os.chmod(log, mode & 0o777)
 
 
 def _migrate(
@@ -140,8 +160,8 @@ def store_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.ReadOnlyError) as error:
         raise StoreError(
-            f"can not open {os.fspath(path)} ({error}); check that its directory exists and that"
-            " this user may write there"
+            f"can not open or write {os.fspath(path)} ({error}); check that its directory exists"
+            " and that this user may write there"
         ) from error
     except apsw.IOError as error:
         raise StoreError(

@@ -67,8 +67,8 @@ class StreamTracks:
         track = int(row[0])
         if track > MAX_TRACK:
             raise InvalidEvent(
-                f"{self._ledger.database.path} keeps apart at most {MAX_TRACK} agents of all its"
-                f" workers, and one more came ({worker_id!r}, {agent_id!r}); name agents, not"
-                " single events, or use another --store"
+                f"a store keeps apart at most {MAX_TRACK} agents of all its workers, and one more"
+                f" came ({worker_id!r}, {agent_id!r}); name agents, not single events, or use"
+                " another --store"
             )
         return track

@@ -38,6 +38,10 @@ class StreamCommitted:
     steps: int
     episodes: int
     events: int
+    continued: pb.StreamPosition | None = None
+    """The same of the stream that it continues, if there is that."""
+    notice: str = ""
+    """What is unusual about the stream, in words; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,15 @@ class TelemetryStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def check_writable(self) -> None:
+        """Raise `StoreError` if nothing can be stored now; connect again if that may help."""
+        with store_errors(self.path):
+            try:
+                self._database.probe()
+            except BaseException:
+                self._database.roll_back()
+                raise
 
     # --- events --------------------------------------------------------------------------------
 
@@ -168,10 +181,13 @@ class TelemetryStore:
         spool_directory: str = "",
         require_run: bool = False,
         aside: bool = False,
+        journal_id: str = "",
+        continues: pb.StreamPosition | None = None,
     ) -> StreamCommitted:
         """Make a stream known, and its run unless `require_run`; say what is committed of it.
 
-        What happens to a stream `aside` says nothing about the run.
+        What happens to a stream `aside` says nothing about the run. A stream that `continues`
+        another one of its journal takes its place: it says how the worker fares from then on.
         """
         check_run_id(run_id)
         check_stream_id(stream_id)
@@ -183,23 +199,48 @@ class TelemetryStore:
                 self._ledger.insert_run(run_id, (), b"", None)
                 run = self._ledger.known_run(run_id)
             connection = self._ledger.connection
+            is_new = self._ledger.find_stream(run_id, stream_id) is None
             connection.execute(
                 "INSERT INTO streams (run, stream_id, worker_id, pid, host, spool_directory,"
-                " last_seen_ns, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                " journal_id, continues, last_seen_ns, state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run, stream_id) DO UPDATE SET worker_id = excluded.worker_id,"
                 " pid = excluded.pid, host = excluded.host,"
                 " spool_directory = excluded.spool_directory, last_seen_ns = excluded.last_seen_ns",
                 (
-                    *(run.run, stream_id, worker_id, pid, host, spool_directory),
+                    *(run.run, stream_id, worker_id, pid, host, spool_directory, journal_id),
+                    "" if continues is None else continues.stream_id,
                     *(time.time_ns(), ASIDE if aside else OPEN),
                 ),
             )
             stream = self._ledger.find_stream(run_id, stream_id)
             assert stream is not None
             self._database.take_over(stream.stream)
+            if is_new and not aside:
+                self._course.begins(stream, continues)
             self._course.heard_of(stream)
             self._ledger.note_change(run_id, run)
-            return StreamCommitted(*(stream.committed[kind] for kind in Kind))
+            ((notice,),) = connection.execute(
+                "SELECT notice FROM streams WHERE stream = ?", (stream.stream,)
+            ).fetchall()
+            return StreamCommitted(
+                steps=stream.committed[Kind.STEPS],
+                episodes=stream.committed[Kind.EPISODES],
+                events=stream.committed[Kind.EVENTS],
+                continued=self._position(run_id, continues),
+                notice=notice,
+            )
+
+    def _position(
+        self, run_id: str, continues: pb.StreamPosition | None
+    ) -> pb.StreamPosition | None:
+        if continues is None or not continues.stream_id:
+            return None
+        stream = self._ledger.find_stream(run_id, continues.stream_id)
+        if stream is None:
+            return None
+        numbers = {kind.value: committed for kind, committed in stream.committed.items()}
+        return pb.StreamPosition(stream_id=stream.stream_id, **numbers)
 
     def touch_stream(
         self,
@@ -324,6 +365,11 @@ class TelemetryStore:
             return select_runs(
                 self._ledger.connection, f"WHERE {self._database.own_runs()} ORDER BY run"
             )
+
+    def take_notices(self) -> list[str]:
+        """What whoever looks after the store should know, since the last call."""
+        notices, self._ledger.notices = self._ledger.notices, []
+        return notices
 
     def take_changes(self) -> list[RunChange]:
         """The changes of runs since the last call: for telling those who watch."""

@@ -25,7 +25,7 @@ from lanekit import errors
 from lanekit.fast.png import encode_png
 from lanekit.slow.batches import check_run_id
 from lanekit.slow.daemon.access import Caller
-from lanekit.slow.daemon.methods import Refusal, status_code
+from lanekit.slow.daemon.methods import Refusal, error_words, status_code
 from lanekit.slow.daemon.web_page import DaemonParts
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.replay.tape import Player, read_contents, read_pixels, read_tape, run_of_frame
@@ -41,6 +41,7 @@ PAGE = Path(__file__).parent / "page"
 READING_THREADS = 2
 MOST_LOGIN_BYTES = 8192
 LARGEST_NUMBER = 2**62
+_NOBODY = Caller("nobody")
 """Further than any cursor, revision or frame gets, and still a number that SQLite takes."""
 
 HTTP_STATUS = {
@@ -158,7 +159,7 @@ class WebApp:
             caller: Caller = websocket.scope["caller"]
             await follow_runs(paced, self._read, parts.pulse, parts.tap, caller, after)
 
-        await paced.serve(_refusing(work()))
+        await paced.serve(_refusing(work(), _caller(websocket)))
 
     async def _follow_run(self, websocket: WebSocket) -> None:
         paced = PacedSocket(websocket)
@@ -174,19 +175,20 @@ class WebApp:
             follower = RunFollower(run_id, paced, self._read, self._parts.pulse)
             await follower.follow(cursors)
 
-        await paced.serve(_refusing(work()))
+        await paced.serve(_refusing(work(), _caller(websocket)))
 
     async def _watch(self, websocket: WebSocket) -> None:
         # Not only runs of the daemon: any lane of this machine that is the caller's can be watched.
         run_id: str = websocket.path_params["run_id"]
-        watched = WatchedRun(self._parts.tap, run_id, websocket.query_params.get("lane", ""))
+        lane = websocket.query_params.get("lane", "")
+        watched = WatchedRun(self._parts.tap, run_id, lane, _caller(websocket))
         paced = PacedSocket(websocket, watched.wish)
 
         async def work() -> None:
             _check_access(websocket, run_id)
             await watched.watch(paced)
 
-        await paced.serve(_refusing(work()))
+        await paced.serve(_refusing(work(), _caller(websocket)))
 
     # --- what was recorded -----------------------------------------------------------------------
 
@@ -237,21 +239,21 @@ class WebApp:
             return JSONResponse({"workers": answer.connected_workers})
         if action == "cancel":
             ended = await runs.cancel(pb.CancelRunRequest(run_id=run_id), nobody)
-            return _json({"run": run_message(ended.run)})
+            return _json({"run": run_message(ended.run, _caller(request))})
         if action in ("archive", "unarchive"):
             put_away = await runs.archive(
                 pb.ArchiveRunRequest(run_id=run_id, archived=action == "archive"), nobody
             )
-            return _json({"run": run_message(put_away.run)})
+            return _json({"run": run_message(put_away.run, _caller(request))})
         raise HTTPException(404, f"a run can not be asked to {action}")
 
 
-async def _refusing(work: Coroutine[Any, Any, None]) -> None:
+async def _refusing(work: Coroutine[Any, Any, None], caller: Caller) -> None:
     """Do `work`; turn what lanekit raises into the end of a websocket that says why."""
     try:
         await work
     except (errors.LanekitError, ValueError) as error:
-        raise Refused(MISBEHAVED, str(error)) from error
+        raise Refused(MISBEHAVED, error_words(error, caller)) from error
     except ExceptionGroup as group:
         # Of several who send on one websocket, each may be told that the browser has left.
         if (left := group.subgroup(WebSocketDisconnect)) is not None:
@@ -259,7 +261,7 @@ async def _refusing(work: Coroutine[Any, Any, None]) -> None:
         matching, others = group.split((errors.LanekitError, ValueError))
         if others is not None or matching is None:
             raise
-        raise Refused(MISBEHAVED, str(_first(matching))) from group
+        raise Refused(MISBEHAVED, error_words(_first(matching), caller)) from group
 
 
 def _run_id(connection: HTTPConnection) -> str:
@@ -290,10 +292,15 @@ def _json(value: Any) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
-async def _problem(_: Request, error: Exception) -> Response:
+def _caller(connection: HTTPConnection) -> Caller:
+    caller: Caller = connection.scope.get("caller", _NOBODY)
+    return caller
+
+
+async def _problem(request: Request, error: Exception) -> Response:
     code = status_code(error)
     status = 400 if isinstance(error, ValueError) else HTTP_STATUS.get(code, 404)  # type: ignore[arg-type]
-    return JSONResponse({"problem": str(error)}, status_code=status)
+    return JSONResponse({"problem": error_words(error, _caller(request))}, status_code=status)
 
 
 async def _http_problem(_: Request, error: Exception) -> Response:

@@ -76,7 +76,8 @@ async def _follow_changes(
             revision = max((run.revision for run in runs), default=revision)
             runs = [run for run in runs if caller.may_touch(run.run_id)]
             if runs or first:
-                await socket.send({"runs": [run_message(run) for run in runs], "next": revision})
+                shown = [run_message(run, caller) for run in runs]
+                await socket.send({"runs": shown, "next": revision})
                 first = False
             await news.wait()
             await asyncio.sleep(INTERVAL)

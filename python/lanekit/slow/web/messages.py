@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanekit.slow.daemon.access import Caller, words_for
 from lanekit.slow.daemon.run_states import possible_actions, state_word
 from lanekit.slow.display_rows import AgentSteps, EpisodeBlock
 from lanekit.slow.proto import telemetry_pb2 as pb
@@ -18,8 +19,8 @@ LONGEST_PAYLOAD = 2000
 """Characters of a log entry's payload that the page gets; the store keeps all of it."""
 
 
-def run_message(run: pb.Run) -> dict[str, Any]:
-    """Return a run as the list shows it."""
+def run_message(run: pb.Run, caller: Caller) -> dict[str, Any]:
+    """Return a run as the list shows it to this caller."""
     state = state_word(run)
     return {
         "id": run.run_id,
@@ -28,7 +29,7 @@ def run_message(run: pb.Run) -> dict[str, Any]:
         "started": run.started_wall_time_ns // 1_000_000,
         "ended": run.ended_wall_time_ns // 1_000_000,
         "exitStatus": run.exit_status if run.HasField("exit_status") else None,
-        "reason": run.reason,
+        "reason": words_for(caller, run.reason),
         "command": list(run.command),
         "archived": run.archived,
         "steps": run.steps,

@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from lanekit.fast.frame import FastLaneMetrics
+from lanekit.slow.daemon.access import Caller, words_for
 from lanekit.slow.daemon.frames.tap import FrameTap, FrameWatch
 from lanekit.slow.watched_frames import DEFAULT_RATE, Encoding, FrameUpdate, Recipe
 from lanekit.slow.web.paced_socket import MISBEHAVED, PacedSocket, Refused
@@ -25,10 +26,11 @@ _LENGTH = struct.Struct("<I")
 class WatchedRun:
     """One page's picture of one run."""
 
-    def __init__(self, tap: FrameTap, run_id: str, lane: str) -> None:
+    def __init__(self, tap: FrameTap, run_id: str, lane: str, caller: Caller) -> None:
         self._tap = tap
         self._run_id = run_id
         self._lane = lane
+        self._caller = caller
         self._rate = DEFAULT_RATE
         self._recipe = Recipe()
         self._watch: FrameWatch | None = None
@@ -60,6 +62,7 @@ class WatchedRun:
                 update = await anext(watch, None)
                 if update is None:
                     return
+                update = replace(update, problem=words_for(self._caller, update.problem))
                 if update.frame is None:
                     await socket.send(_head(update))
                 else:

@@ -33,8 +33,10 @@ class DaemonStatus(QWidget):
         self._show(f"looking for the daemon at {target}", "waiting", False)
 
     def tell(self, answers: bool, reason: str, *, can_start: bool) -> None:
-        """Show whether it answers, and if not, why."""
-        if answers:
+        """Show whether it answers, and if not, or if it cannot store anything, why."""
+        if answers and reason:
+            self._show(f"the daemon cannot store events: {reason}", "bad", False)
+        elif answers:
             self._show(f"daemon at {self._target}", "good", False)
         else:
             self._show(reason or f"the daemon at {self._target} has ended", "bad", can_start)

@@ -22,7 +22,7 @@ class DaemonWatch(WatchingThread):
     runs_changed = pyqtSignal(list)
     """Rows of those that changed since, as they are now."""
     daemon_changed = pyqtSignal(bool, str)
-    """Whether it answers, and if not, why, in words."""
+    """Whether it answers; if not, why, and if it does, why it cannot store anything, in words."""
 
     def __init__(self, connect: Callable[[], DaemonClient], parent: QObject | None = None) -> None:
         super().__init__("daemon-watch", parent)
@@ -50,7 +50,7 @@ class DaemonWatch(WatchingThread):
             for page in client.watch_runs():
                 if self._stopped.is_set():
                     return
-                self._say(True, "")
+                self._say(True, page.store_problem)
                 (self.runs_listed if first else self.runs_changed).emit(
                     [row_of(run) for run in page.runs]
                 )

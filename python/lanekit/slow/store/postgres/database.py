@@ -127,6 +127,11 @@ class PostgresDatabase:
         self._discard()
         self.connection.roll_back()
 
+    def probe(self) -> None:
+        """Have the server write a transaction; the connection is made anew by itself."""
+        self.begin((), {})
+        self.commit()
+
     def _discard(self) -> None:
         for rows in self._rows.values():
             rows.clear()

@@ -20,7 +20,12 @@ def _create(connection: PostgresConnection) -> None:
     connection.execute("INSERT INTO version VALUES (0)")
 
 
-MIGRATIONS: list[Migration] = [_create]
+def _note_journals(connection: PostgresConnection) -> None:
+    for column in ("journal_id", "continues", "notice"):
+        connection.execute(f"ALTER TABLE streams ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: list[Migration] = [_create, _note_journals]
 """Step i takes a database from version i to i + 1; the first makes it. Only ever appended to."""
 
 
