@@ -151,7 +151,7 @@ static inline void scribble(const struct scribble_plan *plan, struct scribble_co
     char slashed[200];
     snprintf(slashed, sizeof slashed, "/%s", plan->name);
     /* Half of the turns keep to one kind of words, so that the others let calls get far. */
-    uint32_t only = (uint32_t)below(2 * plan->count);
+    uint32_t only = (uint32_t)below(UINT64_C(2) * plan->count);
     while (getppid() == user) {
         struct stat info;
         int fd = shm_open(slashed, O_RDWR, 0);

@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 
 /* Under ThreadSanitizer a frame is copied word by word. */
-enum { HEAD = 7, RACED_READS = LK_THREAD_SANITIZER ? 10000 : 200000 };
+enum { RACED_READS = LK_THREAD_SANITIZER ? 10000 : 200000 };
+#define HEAD UINT64_C(7)
 
 struct lane {
     char run[64];
@@ -90,9 +91,10 @@ static bool honest(uint64_t word, uint32_t capacity) {
 
 static void check_word(struct lane *lane, uint64_t word) {
     atomic_store_explicit(word_of(lane, HEAD), word, memory_order_relaxed);
-    int64_t expected = word == 2 * HEAD                      ? HEAD
-                       : honest(word, lane->config.capacity) ? 0
-                                                             : LK_E_CORRUPT;
+    int64_t expected = honest(word, lane->config.capacity) ? 0 : LK_E_CORRUPT;
+    if (word == 2 * HEAD) {
+        expected = (int64_t)HEAD;
+    }
     CHECK_STATUS(expected, newest(lane, LK_FRAME_NEWEST));
     CHECK_STATUS(expected, newest(lane, LK_FRAME_FRESH));
     if (lane->config.capacity == 1) { /* elsewhere an older frame comes first */

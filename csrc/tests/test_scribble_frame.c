@@ -1,7 +1,9 @@
 /* The fast lane beside a peer that scribbles; see scribble.h. */
 #include "scribble.h"
 
-enum { WIDTH = 16, HEIGHT = 8, CAPACITY = 4, ROOM = 64 };
+enum { WIDTH = 16, HEIGHT = 8, CAPACITY = 4 };
+#define FRAME_SIZE ((size_t)WIDTH * HEIGHT * 3)
+#define ROOM 64u
 
 static char run[64];
 static char name[160];
@@ -15,7 +17,7 @@ static uint8_t *metadata; /* exactly what a frame may carry */
 static size_t frame_size;
 static bool ended; /* somebody marked the segment as left, and it looks to its writer like that */
 
-static const uint64_t stride = sizeof(struct lk_frame_slot) + WIDTH * HEIGHT * 3 + ROOM;
+static const uint64_t stride = sizeof(struct lk_frame_slot) + FRAME_SIZE + ROOM;
 
 static void make_writer(void) {
     writing = (struct lk_frame_config){
@@ -24,7 +26,7 @@ static void make_writer(void) {
         .channels = 3,
         .pixel_format = LK_PIXEL_RGB,
         .capacity = 1 + (uint32_t)below(CAPACITY),
-        .metadata_size = below(2) == 0 ? ROOM : (uint32_t)below(2 * ROOM),
+        .metadata_size = below(2) == 0 ? ROOM : (uint32_t)below(UINT64_C(2) * ROOM),
     };
     while (answer(lk_frame_create(&writer, run, strlen(run), &writing)) != LK_OK) {
         remove_segment(name); /* what lies there was spoilt too far to be replaced */
@@ -93,8 +95,8 @@ static void end(void) {
 }
 
 static void publish(void) {
-    static const uint8_t frame[WIDTH * HEIGHT * 3];
-    static const uint8_t note[2 * ROOM];
+    static const uint8_t frame[FRAME_SIZE];
+    static const uint8_t note[(size_t)2 * ROOM];
     size_t noted = below(writing.metadata_size + 1);
     void *lent;
     switch (below(8)) {

@@ -95,18 +95,22 @@ static void check_exchange(const struct lk_step_exchange *exchange) {
     CHECK(exchange->first_env + exchange->env_count <= ENVS && exchange->env_count > 0);
 }
 
+static void touch_each(const void *region, size_t size_of_one) {
+    touch(region, ENVS * size_of_one);
+}
+
 static void touch_regions(const struct lk_step_regions *regions) {
-    touch(regions->obs, ENVS * 12);
-    touch(regions->actions, ENVS * 8);
-    touch(regions->rewards, ENVS * 4);
-    touch(regions->dones, ENVS);
-    touch(regions->resets, ENVS);
-    touch(regions->seeds, ENVS * 8);
-    touch(regions->final_obs, ENVS * 12);
-    touch(regions->infos, ENVS * 16);
-    touch(regions->info_names, 2 * LK_STEP_INFO_NAME);
+    touch_each(regions->obs, 12);
+    touch_each(regions->actions, 8);
+    touch_each(regions->rewards, 4);
+    touch_each(regions->dones, 1);
+    touch_each(regions->resets, 1);
+    touch_each(regions->seeds, 8);
+    touch_each(regions->final_obs, 12);
+    touch_each(regions->infos, 16);
+    touch(regions->info_names, (size_t)2 * LK_STEP_INFO_NAME);
     touch(regions->description, 5);
-    touch(regions->images, ENVS * 36);
+    touch_each(regions->images, 36);
 }
 
 static void exchange(void) {

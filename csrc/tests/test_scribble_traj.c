@@ -29,8 +29,7 @@ static uint32_t held_count;
 static bool ended;
 
 static void make_reader(void) {
-    int64_t status;
-    while ((status = answer(lk_traj_create(&reader, run, strlen(run), &config, fields))) < 0) {
+    while (answer(lk_traj_create(&reader, run, strlen(run), &config, fields)) < 0) {
         remove_segment(name);
     }
     held_count = 0;
@@ -166,15 +165,16 @@ static void take(void) {
     if (answer(lk_traj_reader_view(reader, &segment)) != LK_OK) {
         return;
     }
-    struct lk_traj_record *records = exactly(most * sizeof *records);
-    struct lk_traj_array *arrays = exactly(most * FIELDS * sizeof *arrays);
+    struct lk_traj_record *records = calloc(most, sizeof *records);
+    struct lk_traj_array *arrays = calloc((size_t)most * FIELDS, sizeof *arrays);
+    CHECK(records != NULL && arrays != NULL);
     int64_t count = answer(lk_traj_take(reader, most, records, arrays, &spoiled));
-    CHECK(count <= most && spoiled < RINGS);
-    for (int64_t i = 0; i < count; i++) {
+    CHECK(count <= (int64_t)most && spoiled < RINGS);
+    for (uint32_t i = 0; (int64_t)i < count; i++) {
         const struct lk_traj_record *record = &records[i];
         CHECK(record->ring < RINGS);
         for (int j = 0; j < FIELDS; j++) {
-            const struct lk_traj_array *array = &arrays[i * FIELDS + j];
+            const struct lk_traj_array *array = &arrays[(size_t)i * FIELDS + (size_t)j];
             if (array->rows != UINT64_MAX) {
                 check_lent(lk_segment_base(segment), record->ring, array->data,
                            array->rows * row_sizes[j]);
