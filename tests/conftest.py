@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sysconfig
 import uuid
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ from step_peers import Peers
 from working_programs import working
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# In the background of a script SIGINT is ignored, and would be in all processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes, or takes to be made up, says something about the machine only.
 hypothesis.settings.register_profile(

@@ -98,9 +98,7 @@ def lane() -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: Any, examples: Path, lane: str) -> Iterator[subprocess.Popen[bytes]]:
-    # Where pytest itself runs in the background of a script, SIGINT is ignored, and would stay so.
-    heard = ("env", "--default-signal=INT")
-    with subprocess.Popen([*heard, examples / request.param, lane, str(ENVS)]) as process:
+    with subprocess.Popen([examples / request.param, lane, str(ENVS)]) as process:
         yield process
         process.kill()
 
