@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PRESETS := release asan tsan aarch64
 COMMA := ,
 
-.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-postgres test-cluster web-screenshots proof soak endurance bench bench-peers docs wheels screenshots developer clean
+.PHONY: help demo test lint ctest pytest test-pythons test-frameworks test-web test-postgres test-cluster web-screenshots proof mutants soak endurance bench bench-peers docs wheels screenshots developer clean
 
 help: ## list the commands
 	@echo 'make COMMAND, where COMMAND is one of these. Newcomers want two: demo and test.'
@@ -63,6 +63,12 @@ test-postgres: $(VENV)/.developer ## cut off, lock, fill and kill PostgreSQL und
 proof: $(VENV)/.developer build/release/.configured ## all memory-ordering checks, 50 million frames included
 	tools/system_packages.sh --cross $(PYTHON)
 	PATH="$(abspath $(BIN)):$$PATH" tools/proof.sh
+
+# Not part of `make test` either. It goes on where an earlier run on the same source was interrupted.
+mutants: $(VENV)/.developer ## plant generated faults in the C core, see that each is caught; 20 minutes, FULL=1 takes hours
+	tools/system_packages.sh --cross $(PYTHON)
+	tools/install_checkers.sh
+	$(BIN)/python -m tests.mutants $(if $(FULL),,--sample 300) $(ARGS)
 
 soak: $(VENV)/.developer build/release/.configured ## the slow, step, command and trajectory lanes under thousands of kills, everything compared
 	$(BIN)/python -m tests.slow.campaign --kills 300

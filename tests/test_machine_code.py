@@ -25,13 +25,16 @@ void announce(word *s, word *a, uint64_t v) { lk_announce(s, a, v); }
 """
 
 
-def assembly(root: Path, tmp_path: Path, compiler: str, source: str | Path) -> dict[str, list[str]]:
+def assembly(
+    root: Path, tmp_path: Path, compiler: str, source: str | Path, *options: str
+) -> dict[str, list[str]]:
     """Compile to assembly and return the instructions of each function."""
     if isinstance(source, str):
         (tmp_path / "wrappers.c").write_text(source, encoding="utf-8")
         source = tmp_path / "wrappers.c"
     out = tmp_path / "out.s"
     flags = ["-std=c11", "-O2", "-D_GNU_SOURCE", f"-I{root / 'csrc'}", "-S", "-o", str(out)]
+    flags += options
     subprocess.run(
         [compiler, *flags, str(source)], check=True, capture_output=True, timeout=patience()
     )
@@ -104,3 +107,47 @@ def test_on_x86_publishing_has_the_guard_and_one_fence_and_nothing_more(
     assert publish
     fences = sum(is_full_fence(line) for code in publish for line in code)
     assert fences == 2, "one compare-and-swap on entry, one fence of the hand-shake"
+
+
+# --- stores past the caches ----------------------------------------------------------------------
+
+# What must follow each other in a function, as regular expressions of instructions. Nothing is
+# inlined, so that each callee is one call and not a stretch of code.
+STORES_REQUEST = r"movl %\w+, 1104\("  # offsets that lk_layout.h asserts
+CALL_FENCE = r"call lk_streaming_fence\b"
+ORDERS_AROUND_FENCES = {
+    ("lk_step_client.c", "send"): (STORES_REQUEST, CALL_FENCE, r"call lk_announce\b"),
+    ("lk_step_server.c", "lk_step_commit"): (
+        r"call mem(set|cpy)\b",
+        r"call beat\b",
+        CALL_FENCE,
+        r"call lk_announce\b",
+    ),
+    ("lk_frame_writer.c", "lk_frame_reserve"): (r"call begin_frame\b", CALL_FENCE),
+    ("lk_frame_writer.c", "lk_frame_commit_metadata"): (CALL_FENCE, r"call finish_frame\b"),
+    ("lk_traj_writer.c", "lk_traj_commit"): (CALL_FENCE, r"call finish\b"),
+}
+
+
+def test_on_x86_the_streaming_copy_is_fenced_on_both_sides(root: Path, tmp_path: Path) -> None:
+    functions = assembly(root, tmp_path, x86_compiler(root), root / "csrc" / "lk_copy.c")
+    code = functions["lk_copy_to_shared_streaming"]
+    # Behind the odd word, and before the even one: both with nothing of the copy outside.
+    assert order(code, r"sfence", r"movntdq\b", r"rep movsb", r"sfence", r"ret"), code
+    assert sum(line == "sfence" for line in code) == 2, code
+    moves = [i for i, line in enumerate(code) if re.match(r"movntdq\b|rep movsb", line)]
+    fences = [i for i, line in enumerate(code) if line == "sfence"]
+    assert fences[0] < min(moves), code
+    assert max(moves) < fences[1], code
+
+
+@pytest.mark.parametrize(("file", "function"), ORDERS_AROUND_FENCES)
+def test_on_x86_what_may_be_written_past_the_caches_is_fenced_before_it_is_announced(
+    root: Path, tmp_path: Path, file: str, function: str
+) -> None:
+    options = ("-O1", "-fno-inline", "-fno-ipa-cp", "-fno-ipa-sra")
+    functions = assembly(root, tmp_path, x86_compiler(root), root / "csrc" / file, *options)
+    assert functions["lk_streaming_fence"].count("sfence") == 1, functions["lk_streaming_fence"]
+    code = functions[function]
+    assert order(code, *ORDERS_AROUND_FENCES[file, function]), code
+    assert sum(bool(re.match(CALL_FENCE, line)) for line in code) == 1, code

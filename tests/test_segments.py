@@ -19,6 +19,7 @@ from lanekit import (
     FastLaneConfig,
     FastLaneReader,
     FastLaneWriter,
+    _core,
     create_fastlane_name,
     inspect_segment,
     reclaim_segment,
@@ -27,6 +28,13 @@ from lanekit import (
 from lanekit.segments import scan_segments, segment_path
 
 CONFIG = FastLaneConfig(width=8, height=4, capacity=4)
+
+
+def test_every_status_says_its_own_name() -> None:
+    names = [name for name in dir(_core.lib) if name.startswith("LK_E_") or name == "LK_OK"]
+    said = [_core.ffi.string(_core.lib.lk_status_name(getattr(_core.lib, n))) for n in names]
+    assert len(names) > 25
+    assert [name.decode() for name in said] == names
 
 
 @given(st.text(min_size=1))

@@ -133,7 +133,8 @@ static void a_frame_that_was_lapped_many_times_is_not_corrupt(void) {
     for (int i = 0; i < 30; i++) {
         CHECK(lk_frame_publish(lane.writer, frame, sizeof frame, NULL, 0) > 0);
     }
-    CHECK(lk_frame_read(reader, LK_FRAME_NEXT, frame, sizeof frame, NULL, 0, &info) > HEAD);
+    CHECK(lk_frame_read(reader, LK_FRAME_NEXT, frame, sizeof frame, NULL, 0, &info) >
+          (int64_t)HEAD);
     lk_frame_reader_free(reader);
     close_lane(&lane);
 }

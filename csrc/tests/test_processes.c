@@ -106,8 +106,31 @@ static void a_live_owner_is_respected_and_a_killed_one_replaced(void) {
     struct lk_frame_stats stats;
     CHECK_STATUS(LK_OK, lk_frame_reader_stats(reader, &stats));
     CHECK(stats.reattached == 1);
+    /* With the segment comes its owner: the dead one is not asked about any more.
+     */
+    CHECK_STATUS(LK_ALIVE, lk_frame_writer_liveness(reader));
     lk_frame_reader_free(reader);
     end(writer);
+    CHECK(!name_exists(run));
+}
+
+static void a_reader_that_followed_notices_the_death_of_the_second_writer(void) {
+    char run[64];
+    fresh_run(run);
+    lk_frame_writer *first = open_writer(run);
+    lk_frame_reader *reader;
+    struct lk_frame_config found;
+    CHECK_STATUS(LK_OK, lk_frame_attach(&reader, run, strlen(run), 0, NULL));
+    end(first);
+    pid_t second = start_writer(run, 7);
+    CHECK_STATUS(LK_E_MOVED, lk_frame_wait(reader, UINT64_C(60000000000), LK_WAIT_HYBRID));
+    CHECK_STATUS(LK_OK, lk_frame_reader_config(reader, &found));
+    CHECK_STATUS(LK_ALIVE, lk_frame_writer_liveness(reader));
+    /* The first writer was this process, which lives on: only the second one's end counts. */
+    stop(second, SIGKILL);
+    CHECK_STATUS(LK_DEAD, lk_frame_writer_liveness(reader));
+    lk_frame_reader_free(reader);
+    end(open_writer(run));
     CHECK(!name_exists(run));
 }
 
@@ -268,6 +291,7 @@ static void each_refusal_has_its_own_status(void) {
 int main(void) {
     config = small_rgb(3);
     a_live_owner_is_respected_and_a_killed_one_replaced();
+    a_reader_that_followed_notices_the_death_of_the_second_writer();
     a_zombie_counts_as_dead();
     termination_leaves_nothing_behind();
     an_ignored_interrupt_stays_ignored();

@@ -70,8 +70,36 @@ static void a_wait_ends_at_its_deadline(void) {
     }
 }
 
+/* A sleep may end early for no reason, but one whose deadline is misread ends at once, each time.
+ */
+static void a_sleep_lasts_until_its_deadline(void) {
+    _Atomic uint64_t word = 0;
+    uint64_t deadline = lk_clock_ns() + 30000000;
+    int turns = 0;
+    while (lk_clock_ns() < deadline) {
+        lk_futex_wait(&word, 0, deadline);
+        turns++;
+    }
+    CHECK(turns < 20);
+}
+
+/* Only a wait that spins learns from having slept. */
+static void a_sleep_after_spinning_is_learned_from(void) {
+    struct lk_spin spin = LK_SPIN_START;
+    struct event nothing = {0, 0};
+    uint64_t soon = lk_clock_ns() + 5000000;
+    lk_wait_beyond(&nothing.sequence, &nothing.wake_at, 0, soon, &spin, LK_WAIT_BLOCK);
+    CHECK(spin.sleeps == 0 && spin.slept_ns == 0);
+    soon = lk_clock_ns() + 5000000;
+    lk_wait_beyond(&nothing.sequence, &nothing.wake_at, 0, soon, &spin, LK_WAIT_HYBRID);
+    CHECK(spin.sleeps == 1 && spin.slept_ns > 0);
+    CHECK(atomic_load(&nothing.wake_at) == 1);
+}
+
 int main(void) {
+    a_sleep_after_spinning_is_learned_from();
     a_wait_ends_at_its_deadline();
+    a_sleep_lasts_until_its_deadline();
     ping_pong(LK_WAIT_BLOCK);
     ping_pong(LK_WAIT_HYBRID);
     return 0;

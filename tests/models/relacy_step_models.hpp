@@ -48,17 +48,22 @@ struct step_world {
             lk_guard_init(&client.guard);
         }
     }
+    // Resets and steps take turns, so that a request read too early is the wrong one.
+    static uint32_t request_of(int n) {
+        return n % 2 != 0 ? LK_STEP_RESET : LK_STEP_STEP;
+    }
     void serve_one(int n) {
         struct lk_step_exchange exchange;
         RL_ASSERT(lk_step_wait_actions(&server, UINT64_MAX, LK_WAIT_BLOCK, &exchange) == 1);
         RL_ASSERT(exchange.number == (uint64_t)n && actions == n);
+        RL_ASSERT(exchange.request == request_of(n));
         obs = n;
         RL_ASSERT(lk_step_commit(&server) == LK_OK);
     }
     void send_one(lk_step_client *client, int n) {
         struct lk_step_exchange exchange;
         actions = n;
-        RL_ASSERT(lk_step_send(client, LK_STEP_STEP, &exchange) == LK_OK);
+        RL_ASSERT(lk_step_send(client, request_of(n), &exchange) == LK_OK);
     }
     void receive_one(lk_step_client *client, int n) {
         struct lk_step_exchange exchange;

@@ -300,6 +300,15 @@ SWAPS = (
         "role given up before the mark is cleared",
     ),
     Swap(
+        "lk_step_client.c",
+        "send",
+        "atomic_store_explicit(&header->requests[out->half], request, memory_order_relaxed); "
+        "atomic_store_explicit(&client->sent, out->number, memory_order_relaxed); "
+        "lk_streaming_fence();",
+        "lk_announce(&header->action_seq, &header->action_wake_at, out->number);",
+        "request after it is announced",
+    ),
+    Swap(
         "lk_traj_ring.h",
         "lk_traj_ring_publish",
         "atomic_store_explicit(&ring->head, head, memory_order_release);",
