@@ -21,7 +21,13 @@ from lanekit import (
 CONFIG = FastLaneConfig(width=8, height=6, capacity=4, metadata_size=16)
 FRAME = np.zeros((6, 8, 3), np.uint8)
 METRICS = FastLaneMetrics(1.5, -1.0, 3.5)
-SCHEMA = {"tokens": "int32[:]", "score": "float64", "grid": "uint8[:,3,2]?", "pair": "float32[2,3]"}
+SCHEMA = {
+    "tokens": "int32[:]",
+    "score": "float64",
+    "grid": "uint8[:,3,2]?",
+    "pair": "float32[2,3]",
+    "probs": "float32[:]",
+}
 
 
 class PlainWriter(FastLaneWriter):
@@ -64,6 +70,17 @@ def test_plain_frames_are_published_and_read_in_c(run_id: str) -> None:
             assert (frame.metadata, frame.metrics) == (b"12", METRICS)
 
 
+@pytest.mark.parametrize("metadata", [None, b"", b"1", b"12", b"x" * 16])
+def test_what_was_read_last_is_known_with_its_metadata(run_id: str, metadata: bytes | None) -> None:
+    out = np.empty_like(FRAME)
+    with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
+        writer.publish(FRAME, metadata=metadata, metrics=METRICS)
+        assert reader.read_into(out) == 1
+        info = reader.last_frame_info
+        assert info is not None
+        assert (info.seq, info.metadata, info.metrics) == (1, metadata, METRICS)
+
+
 @pytest.mark.parametrize("named", [{"meta": b"x"}, {"Metadata": b"x"}, {"metric": METRICS}])
 def test_an_argument_of_another_name_is_refused_whatever_its_kind(
     run_id: str, named: dict[str, Any]
@@ -80,6 +97,7 @@ def plain_record(**other: Any) -> dict[str, Any]:
         "score": 2.5,
         "grid": np.ones((4, 3, 2), np.uint8),
         "pair": np.ones((2, 3), np.float32),
+        "probs": np.ones(4, np.float32),
     }
     return {**record, **other}
 
@@ -118,6 +136,7 @@ def test_plain_records_are_put_in_c(run_id: str) -> None:
         {"grid": np.ones((4, 3, 1), np.uint8)},
         {"grid": np.ones((3, 2), np.uint8)},
         {"tokens": 1.5},
+        {"probs": 1.5},
         {"tokens": np.ones((2, 2), np.int32)},
         {"score": np.ones(1)},
         {"other": 1.5},

@@ -81,6 +81,10 @@ static void every_limit_is_kept(void) {
     REFUSED(channels = 0);
     REFUSED(pixel_format = 99);
     config = small_rgb(3);
+    config.channels = 0; /* as many as an unknown format has */
+    config.pixel_format = 99;
+    CHECK_STATUS(LK_E_BAD_GEOMETRY, lk_frame_segment_size(&config));
+    config = small_rgb(3);
     /* A page of header; for each slot a line of its own, 384 bytes of pixels and 40 of metadata. */
     CHECK_STATUS(4096 + 3 * (64 + 384 + 64), lk_frame_segment_size(&config));
     config.width = config.height = 65536;

@@ -6,6 +6,7 @@
 #include "lk_segment.h"
 #include "traj_check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -153,6 +154,27 @@ static void a_consumer_may_wait_for_ever(void) {
     CHECK_STATUS(1, lk_traj_wait(reader, UINT64_MAX));
     pthread_join(thread, NULL);
     lk_traj_writer_free(writer);
+    end_lane(reader);
+}
+
+static void *truncate_later(void *run) {
+    char path[200] = "/";
+    pause_ms(120);
+    CHECK_STATUS(LK_OK, lk_segment_name(LK_KIND_TRAJ, run, strlen(run), path + 1, 160));
+    int fd = shm_open(path, O_RDWR, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
+    close(fd);
+    return NULL;
+}
+
+static void a_wait_ends_when_the_lane_is_cut_off(void) {
+    char run[64];
+    pthread_t thread;
+    lk_process_protect();
+    lk_traj_reader *reader = open_reader(fresh_run(run), 1, 4096);
+    CHECK(pthread_create(&thread, NULL, truncate_later, run) == 0);
+    CHECK_STATUS(LK_E_TRUNCATED, lk_traj_wait(reader, UINT64_MAX));
+    pthread_join(thread, NULL);
     end_lane(reader);
 }
 
@@ -354,8 +376,11 @@ static void a_successor_leaves_a_ring_with_an_impossible_tail_out(void) {
     CHECK_STATUS(LK_OK, lk_traj_reader_view(reader, &segment));
     CHECK_STATUS(LK_OK, lk_traj_reader_leave(reader));
     lk_traj_reader_free(reader);
-    atomic_store(&rings_of(segment)[0].tail, 32);
-    atomic_store(&rings_of(segment)[1].tail, (UINT64_C(1) << 62) + 64);
+    const uint64_t tails[2] = {32, (UINT64_C(1) << 62) + 64};
+    for (int i = 0; i < 2; i++) { /* with nothing in them, so that the tail alone is wrong */
+        atomic_store(&rings_of(segment)[i].tail, tails[i]);
+        atomic_store(&rings_of(segment)[i].head, tails[i]);
+    }
     reader = open_reader(run, 2, 4096);
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_STATUS(LK_E_CORRUPT, lk_traj_take(reader, 1, records, arrays, &spoiled));
@@ -460,6 +485,7 @@ int main(void) {
     a_record_is_as_large_as_its_parts();
     padding_looks_at_every_byte_of_an_item();
     a_consumer_may_wait_for_ever();
+    a_wait_ends_when_the_lane_is_cut_off();
     a_producer_may_wait_for_ever();
     many_records_may_be_held_at_once();
     large_fields_arrive_whole();

@@ -68,8 +68,6 @@ SHRUNK = (
     ("lk_layout.h", "_Atomic uint64_t pixels[];", "_Atomic uint64_t pixels[2];"),
     # A ring's bytes are shared plain memory: four of them at a time, race-checked.
     ("lk_ring.h", "uint8_t *data;", "model_bytes data;"),
-    # Which request an exchange is: plain memory that action_seq hands over, race-checked.
-    ("lk_layout.h", "uint32_t requests[", "plain<uint32_t> requests["),
     # The pool is a new object in each execution that Relacy explores.
     (
         "lk_segment_map.c",

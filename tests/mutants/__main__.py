@@ -1,6 +1,6 @@
 """Plant generated faults in the C core, one at a time, and see which check catches each.
 
-usage: python -m tests.mutants [--sample N] [--seed TEXT] [--only TEXT] [--workers N] [--minutes N]
+usage: python -m tests.mutants [--sample N] [--seed TEXT] [--only TEXT ...] [--workers N] [--minutes N]
                                [--quick] [--fresh] [--list] [--show NAME] [--write-docs]
 
 Exit status 1: a mutant survived that equivalent.toml does not list, or an entry of that list names
@@ -148,7 +148,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--sample", type=int, metavar="N", help="so many of them; default: all")
     parser.add_argument("--seed", default="1", metavar="TEXT", help="of the sample; default: 1")
-    parser.add_argument("--only", default="", metavar="TEXT", help="those whose name contains it")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="those whose name contains one"
+    )
     parser.add_argument(
         "--workers", type=int, default=2, metavar="N", help="build trees; default: 2"
     )
@@ -167,7 +169,7 @@ def main() -> int:
     """Run, report, and return the exit status."""
     options = _options()
     mutants = generate_all(ROOT)
-    chosen = [mutant for mutant in mutants if options.only in mutant.name]
+    chosen = [mutant for mutant in mutants if any(text in mutant.name for text in options.only)]
     if options.sample is not None:
         chosen = sample(chosen, options.sample, options.seed)
     if options.show is not None:
