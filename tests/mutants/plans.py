@@ -30,7 +30,17 @@ STEP = ("step", "step_edges", "geometry", "places", "goodbye", "step_processes",
 RINGS = ("ring", "cmd", "goodbye", "cmd_threads", "cmd_kills", "idle")
 TRAJECTORY = ("traj", "traj_edges", "geometry", "places", "goodbye", "traj_threads")
 TRAJECTORY += ("traj_processes", "idle")
-SEGMENT = ("frame", "step", "traj", "misuse", "processes", "step_processes", "traj_processes")
+SEGMENT = (
+    "lock",
+    "places",
+    "frame",
+    "step",
+    "traj",
+    "misuse",
+    "processes",
+    "step_processes",
+    "traj_processes",
+)
 
 FAST_LANE = ("fast_lane", "fast_lane_calls", "fast_lane_lifecycle", "fast_lane_garbage")
 FAST_LANE_SLOW = ("fast_lane_threads", "fast_lane_corruption", "fast_lane_cuts", "fast_lane_limits")
@@ -44,7 +54,7 @@ RECORDS = ("trajectory/test_trajectory_lane", "trajectory/test_trajectory_record
 RECORDS += ("trajectory/test_trajectory_batches", "trajectory/test_trajectory_layout")
 RECORDS_SLOW = ("trajectory/test_trajectory_kills", "trajectory/test_landing")
 EXTENSION = ("extension_cases", "extension_memory")
-SEGMENTS = ("segments", "fast_lane_lifecycle", "fast_lane_garbage")
+SEGMENTS = ("segments", "segment_trust", "fast_lane_lifecycle", "fast_lane_garbage")
 SEGMENTS_SLOW = ("process_lifecycle", "step_deaths", "fast_lane_corruption", "fast_lane_limits")
 SEGMENTS_SLOW += ("trajectory/test_trajectory_kills",)
 
@@ -70,6 +80,7 @@ AREAS = {
     "lk_cmd": Area(RINGS, COMMANDS, COMMANDS_SLOW),
     "lk_traj": Area(TRAJECTORY, RECORDS, RECORDS_SLOW, ("traj_steps",)),
     "lk_segment": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
+    "lk_lock": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
     "lk_platform": Area((*SEGMENT, "name", "copy", "wait"), SEGMENTS, SEGMENTS_SLOW),
     "lk_signals": Area(("signals", *SEGMENT), SEGMENTS, SEGMENTS_SLOW),
     "lk_layout": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
