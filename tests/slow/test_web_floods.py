@@ -359,8 +359,12 @@ def test_guesses_are_answered_slowly_and_sessions_and_known_tokens_go_on(
     assert served.status(ALICES) == 200
 
 
-def test_behind_a_proxy_each_browser_has_its_own_guesses(serve: Callable[..., Served]) -> None:
-    served = serve("--web-behind-proxy", "--web-origin", "https://lab.example")
+def test_behind_a_proxy_each_browser_has_its_own_guesses(
+    serve: Callable[..., Served], root: Path
+) -> None:
+    page = (root / "docs" / "web.md").read_text(encoding="utf-8")
+    (options,) = re.findall(r"^\$ lanekit daemon --web 7071 (--web-origin .*)$", page, re.MULTILINE)
+    served = serve(*options.split())
 
     def status(browser: str, token: str) -> int:
         # What a browser itself sends as X-Forwarded-For stands before what the proxy adds.
