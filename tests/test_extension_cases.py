@@ -17,6 +17,7 @@ from lanekit import (
     TrajectoryReader,
     TrajectoryWriter,
 )
+from patience import patience
 
 CONFIG = FastLaneConfig(width=8, height=6, capacity=4, metadata_size=16)
 FRAME = np.zeros((6, 8, 3), np.uint8)
@@ -116,7 +117,7 @@ def test_plain_records_are_put_in_c(run_id: str) -> None:
             plain_record(tokens=np.zeros(0, np.int32)),
         ):
             assert writer.put(record, b"meta", timeout=0) > 0
-            taken = reader.get(60)
+            taken = reader.get(patience())
             assert taken is not None
             assert np.array_equal(taken["tokens"], record["tokens"])
             assert taken["score"] == 2.5
@@ -158,7 +159,7 @@ def test_a_record_has_its_fields_and_no_others(run_id: str) -> None:
         TrajectoryWriter.attach(run_id) as writer,
     ):
         writer.put(plain_record(grid=None))
-        taken = reader.get(60)
+        taken = reader.get(patience())
         assert taken is not None
         for name in ("other", "grid"):
             with pytest.raises(KeyError, match=name):
@@ -178,6 +179,6 @@ def test_arrays_of_another_order_in_memory_arrive_as_they_are(
         TrajectoryWriter.attach(run_id) as writer,
     ):
         writer.put(plain_record(pair=pair))
-        taken = reader.get(60)
+        taken = reader.get(patience())
         assert taken is not None
         assert np.array_equal(taken["pair"], pair)

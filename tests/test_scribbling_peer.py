@@ -49,6 +49,7 @@ from lanekit.integrations.showing.frame_note import FrameNote
 from lanekit.segments import SegmentKind, inspect_segment, segment_path
 from lanekit.step import inspect_steps
 from lanekit.trajectory.statistics import inspect_trajectory_segment
+from patience import patience
 from role_processes import start_role
 from scribbling_peer import scribble
 from spoilt_lanes import Notebook, run
@@ -75,7 +76,7 @@ def use_beside_a_scribbler(role: Callable[..., None], name: str, seed: int, note
         assert peer.stdout is not None
         assert peer.stdout.readline() == "begun\n"
         found = run(role, name, SECONDS, seed, note=note)
-        words, _ = peer.communicate(timeout=60)
+        words, _ = peer.communicate(timeout=patience())
     finally:
         peer.kill()
     assert int(words) > 0

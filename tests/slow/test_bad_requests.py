@@ -267,7 +267,7 @@ def test_a_message_over_the_limit_is_refused_before_it_is_read(
     request = pb.PublishRunStepsRequest(
         run_id="good", stream_id="s1", first_seq=1, columns=columns(1, text=text)
     )
-    error = failure_of(lambda: stub.PublishRunSteps(iter([request]), timeout=60))
+    error = failure_of(lambda: stub.PublishRunSteps(iter([request]), timeout=patience()))
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     error = failure_of(lambda: publish(stub.PublishRunSteps, request))  # nor in parts
     assert error.code() is INVALID

@@ -33,7 +33,7 @@ from lanekit.slow.endpoint import token_metadata
 from lanekit.slow.limits import MAX_BATCH_ROWS, MAX_RECEIVED_BYTES
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.proto.telemetry_pb2_grpc import TrainerServiceStub
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -132,7 +132,9 @@ def flood(lab: Lab, count: int, make_messages: Callable[[], Iterator[bytes]]) ->
         with lab.channel() as channel:
             call: Any = channel.stream_stream(PUBLISH)
             metadata = token_metadata(ALICES)
-            error = failure_of(lambda: call(make_messages(), metadata=metadata, timeout=240))
+            error = failure_of(
+                lambda: call(make_messages(), metadata=metadata, timeout=patience(240))
+            )
             codes.append(error.code())
 
     threads = [threading.Thread(target=one) for _ in range(count)]
@@ -210,7 +212,7 @@ def test_compressed_messages_are_refused_before_they_are_unpacked(
             lambda: call(
                 iter([data]),
                 metadata=token_metadata(ALICES),
-                timeout=120,
+                timeout=patience(120),
                 compression=grpc.Compression.Gzip,
             )
         )
@@ -225,7 +227,7 @@ def test_a_million_empty_rows_are_counted_before_they_are_parsed(daemon: DaemonP
         data = head.SerializeToString() + b"\x2a\x00" * (MAX_RECEIVED_BYTES // 2 - 100)
         with grpc.insecure_channel(daemon.target, OPTIONS) as channel, Peak(daemon) as peak:
             call: Any = channel.stream_stream(PUBLISH)
-            error = failure_of(lambda: call(iter([data]), timeout=60))
+            error = failure_of(lambda: call(iter([data]), timeout=patience()))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert f"{MAX_BATCH_ROWS:,}" in error.details()
         assert peak.grown_mib < 100, "parsed, they take 230 MiB"
@@ -244,7 +246,7 @@ def test_a_request_in_parts_of_many_rows_is_refused_unparsed(daemon: DaemonProce
             )
             messages.append(pb.PublishRunStepsRequest(run_id="r", part=part))
         with Peak(daemon) as peak:
-            error = failure_of(lambda: stub.PublishRunSteps(iter(messages), timeout=60))
+            error = failure_of(lambda: stub.PublishRunSteps(iter(messages), timeout=patience()))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert "rows" in error.details()
         assert peak.grown_mib < 128, "parsed, they take 1.8 GiB"
@@ -275,7 +277,7 @@ def test_parts_that_make_no_request_are_refused(
 ) -> None:
     with daemon.connect() as stub:
         register(stub, "r")
-        error = failure_of(lambda: stub.PublishRunSteps(iter(parts), timeout=60))
+        error = failure_of(lambda: stub.PublishRunSteps(iter(parts), timeout=patience()))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert word in error.details()
         assert publish(stub.PublishRunSteps, steps("r", 1, 3)) == [3]
@@ -286,7 +288,7 @@ def test_a_part_within_parts_is_refused(daemon: DaemonProcess) -> None:
         register(stub, "r")
         inner = part(10, 0, b"x").SerializeToString()
         outer = part(len(inner), 0, inner)
-        error = failure_of(lambda: stub.PublishRunSteps(iter([outer]), timeout=60))
+        error = failure_of(lambda: stub.PublishRunSteps(iter([outer]), timeout=patience()))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -390,9 +392,11 @@ def test_health_and_reflection_count_as_calls_too(make_lab: Callable[..., Lab]) 
         watches = [health.Watch(asked, metadata=token_metadata(ALICES)) for _ in range(8)]
         for watch in watches:
             next(watch)
-        error = failure_of(lambda: health.Check(asked, metadata=token_metadata(ALICES), timeout=60))
+        error = failure_of(
+            lambda: health.Check(asked, metadata=token_metadata(ALICES), timeout=patience())
+        )
         assert error.code() is EXHAUSTED
-        check = health.Check(asked, metadata=token_metadata(OWNERS), timeout=60)
+        check = health.Check(asked, metadata=token_metadata(OWNERS), timeout=patience())
         assert check.status == health_pb2.HealthCheckResponse.SERVING
         for watch in watches:
             watch.cancel()
@@ -413,7 +417,7 @@ def test_answers_that_a_token_does_not_read_are_not_made_without_end(
             path = PUBLISH.replace("PublishRunSteps", "StreamRunSteps")
             calls = [
                 channel.unary_stream(path, request_serializer=type(request).SerializeToString)(
-                    request, metadata=token_metadata(ALICES), timeout=240
+                    request, metadata=token_metadata(ALICES), timeout=patience(240)
                 )
                 for channel in channels
             ]
@@ -512,7 +516,9 @@ def test_connections_without_tls_are_few_and_leave_others_alone(
     with lab.stub(OWNERS) as owner:
         assert list(owner.ListRuns(pb.ListRunsRequest()).runs) == []
         with Peak(lab.daemon) as peak:
-            silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(1500)]
+            silent = [
+                socket.create_connection((host, int(port)), timeout=patience()) for _ in range(1500)
+            ]
             until(lambda: open_files(lab.daemon) > 1000, "the connections")
             assert open_files(lab.daemon) < 1200
             assert list(owner.ListRuns(pb.ListRunsRequest()).runs) == []

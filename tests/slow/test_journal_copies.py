@@ -26,7 +26,7 @@ from lanekit.slow.sending.proxy import TrainerTelemetryProxy
 from lanekit.slow.sending.spool import Spool
 from lanekit.slow.store.address import StoreAddress
 from lanekit.slow.store.run_store import RunStore
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -318,7 +318,7 @@ class Copies:
 
     def drain(self, spool: Path) -> None:
         proxy = TrainerTelemetryProxy.adopt(
-            spool, target=self.daemon.target, drain_timeout=120, report=lambda _: None
+            spool, target=self.daemon.target, drain_timeout=patience(120), report=lambda _: None
         )
         assert proxy.run() in (0, 74)
 

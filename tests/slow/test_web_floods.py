@@ -30,7 +30,7 @@ from lanekit.slow.daemon.guesses import (
 )
 from lanekit.slow.web.access import Access
 from lanekit.slow.web.site import Site, certificate_names, parse_origin
-from patience import until
+from patience import patience, until
 
 MakeDaemon = Callable[..., DaemonProcess]
 TOKEN = "correct-horse-battery-staple"
@@ -49,7 +49,7 @@ class Served:
         self.opened: list[socket.socket] = []
 
     def connect(self, first: bytes = b"") -> socket.socket:
-        client = socket.create_connection(self.place, timeout=120)
+        client = socket.create_connection(self.place, timeout=patience(120))
         self.opened.append(client)
         with contextlib.suppress(OSError):  # it may have been turned away at once
             client.sendall(first)
@@ -122,7 +122,7 @@ def test_headers_that_trickle_in_are_given_up(serve: Callable[..., Served]) -> N
         nonlocal said
         try:
             client.sendall(b"x: y\r\n")
-            part = client.recv(1000)
+            part = client.recv(4096)
         except TimeoutError:
             return False
         except ConnectionError:
@@ -167,7 +167,7 @@ def test_websockets_keep_their_places_and_others_are_told_to_come_back(
         for _ in range(100):
             served.connect(UNFINISHED)
         for each in sockets:
-            each.opened.ping().wait(60)
+            each.opened.ping().wait(patience())
         sockets[0].opened.close()
         until(lambda: served.status() == 200, "the place of the one that left")
 
@@ -222,7 +222,7 @@ def test_one_address_has_a_part_of_the_places(
     port = served.place[1]
 
     def status(host: str) -> int:
-        connection = http.client.HTTPSConnection(host, port, timeout=60, context=trust)
+        connection = http.client.HTTPSConnection(host, port, timeout=patience(), context=trust)
         try:
             connection.request("GET", "/api/session", headers={"Authorization": f"Bearer {TOKEN}"})
             return connection.getresponse().status
@@ -254,7 +254,7 @@ def test_half_open_tls_connections_close_the_page_to_nobody(
     trust = ssl.create_default_context(cafile=str(files.authority))
 
     def status() -> int:
-        connection = http.client.HTTPSConnection(*served.place, timeout=60, context=trust)
+        connection = http.client.HTTPSConnection(*served.place, timeout=patience(), context=trust)
         try:
             connection.request("GET", "/api/session", headers={"Authorization": f"Bearer {TOKEN}"})
             return connection.getresponse().status

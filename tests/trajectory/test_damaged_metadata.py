@@ -26,6 +26,7 @@ from lanekit.trajectory.atropos import ATROPOS_SCHEMA, ScoredGroup, encode_group
 from lanekit.trajectory.atropos_transport import ScoredDataGateway
 from lanekit.trajectory.landing import Landing
 from lanekit.trajectory.metadata import NESTING_MOST, decode_metadata, encode_metadata
+from patience import patience
 
 SMALL = {"tokens": "int32[:]", "score": "float32"}
 
@@ -63,7 +64,7 @@ def damaged_record(lane: str, reader: TrajectoryReader, content: bytes) -> Traje
         place = memory.find(encode_metadata(marker))
         assert place > 0
         memory[place + 1 : place + 1 + len(content)] = content
-    record = reader.get(timeout=60)
+    record = reader.get(timeout=patience())
     assert record is not None
     return record
 
@@ -81,7 +82,7 @@ def test_damaged_metadata_is_a_corrupt_record_whose_arrays_can_be_used(
         record.release()
         with TrajectoryWriter.attach(lane) as writer:
             writer.put({"tokens": [4], "score": 1.0}, {"fine": True})
-        after = reader.get(timeout=60)
+        after = reader.get(timeout=patience())
         assert after is not None
         assert after.meta == {"fine": True}
 
@@ -137,7 +138,7 @@ def test_a_landing_refuses_damaged_metadata_and_goes_on(lane: str, tmp_path: Pat
             with pytest.raises(lanekit.SegmentCorrupt, match="metadata"):
                 deliver(b"j" + DAMAGED["lists without end"])
             assert deliver(encode_metadata({"n": 1})) == 1
-            record = reader.get(timeout=60)
+            record = reader.get(timeout=patience())
             assert record is not None
             assert record.meta == {"n": 1}
 
@@ -163,7 +164,7 @@ def test_a_record_that_holds_no_group_is_a_corrupt_record(lane: str, rest: bytes
         TrajectoryWriter.attach(lane, schema=ATROPOS_SCHEMA) as writer,
     ):
         writer.put({}, rest)
-        record = reader.get(timeout=60)
+        record = reader.get(timeout=patience())
         assert record is not None
         if not rest:
             assert ScoredGroup.of(record).size == 0
@@ -183,7 +184,7 @@ def post(url: str, body: bytes, **headers: str) -> int:
         url, body, {k.replace("_", "-"): v for k, v in headers.items()}
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=patience()) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -210,7 +211,9 @@ def test_the_gateway_answers_damaged_bodies(
         assert post(url, spoilt, Content_Encoding="gzip") == 422
         place = urlsplit(gateway.url)
         for length in (b"-1", b"seven", b"9" * 30):
-            with socket.create_connection((place.hostname, place.port), timeout=60) as client:
+            with socket.create_connection(
+                (place.hostname, place.port), timeout=patience()
+            ) as client:
                 client.sendall(b"POST /scored_data HTTP/1.0\r\nContent-Length: %s\r\n\r\n" % length)
                 assert b" 400 " in client.makefile("rb").readline()
         assert post(url, packed, Content_Encoding="gzip") == 200

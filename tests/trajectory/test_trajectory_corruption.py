@@ -18,6 +18,7 @@ import lanekit
 from lanekit import TrajectoryReader, TrajectoryWriter, segment_name
 from lanekit.segments import segment_path
 from lanekit.trajectory.statistics import inspect_trajectory_lane
+from patience import patience
 
 SCHEMA = {"tokens": "int32[:]", "score": "float32"}
 _FIELD = 128  # bytes of one field in the schema, which begins behind the header
@@ -94,9 +95,9 @@ def test_metadata_that_is_no_json_is_refused_and_the_next_record_comes(
         writer.put(arrays, {"fine": 1})
         path = segment_path(segment_name("traj", lane))
         overwrite(lane, path.read_bytes().index(b"b" + b"m" * (len(content) - 1)), content)
-        with reader.get(60) as spoilt:  # type: ignore[union-attr]
+        with reader.get(patience()) as spoilt:  # type: ignore[union-attr]
             with pytest.raises(lanekit.SegmentCorrupt, match="JSON"):
                 _ = spoilt.meta
             assert spoilt["tokens"].tolist() == [0, 1, 2]
-        with reader.get(60) as fine:  # type: ignore[union-attr]
+        with reader.get(patience()) as fine:  # type: ignore[union-attr]
             assert fine.meta == {"fine": 1}
