@@ -247,12 +247,16 @@ def compare(store: Path | str, run_id: str, count: int, written: int, *, whole: 
     possible = certain if whole else expected(count, written + 60_000)
     opened = RunStore.open(store)
     steps = opened.steps(run_id)
-    order = sorted(range(len(steps)), key=steps.seq.__getitem__)
-    assert [int(steps.seq[i]) for i in order] == list(range(1, len(steps) + 1))
+    # Each proxy that the worker had began a stream of its own: one after the other, without gaps.
+    numbers: dict[str, list[int]] = {}
+    for stream, seq in zip(steps.stream, steps.seq, strict=True):
+        numbers.setdefault(stream, []).append(int(seq))
+    assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in numbers.values())
+    assert [seq for seqs in numbers.values() for seq in seqs] == [int(seq) for seq in steps.seq]
     assert len(certain["step"]) <= len(steps) <= len(possible["step"])
-    for n, i in enumerate(order):
-        line = json.loads(possible["step"][n])
-        raw = possible["step"][n]
+    for i in range(len(steps)):
+        line = json.loads(possible["step"][i])
+        raw = possible["step"][i]
         assert steps.agent[i] == line["agent_id"]
         assert int(steps.episode[i]) == line["episode_index"]
         assert int(steps.step[i]) == line["step_index"]
