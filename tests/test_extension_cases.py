@@ -17,6 +17,7 @@ from lanekit import (
     TrajectoryReader,
     TrajectoryWriter,
 )
+from patience import patience
 
 CONFIG = FastLaneConfig(width=8, height=6, capacity=4, metadata_size=16)
 FRAME = np.zeros((6, 8, 3), np.uint8)
@@ -74,11 +75,14 @@ def test_plain_frames_are_published_and_read_in_c(run_id: str) -> None:
 def test_what_was_read_last_is_known_with_its_metadata(run_id: str, metadata: bytes | None) -> None:
     out = np.empty_like(FRAME)
     with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
-        writer.publish(FRAME, metadata=metadata, metrics=METRICS)
-        assert reader.read_into(out) == 1
-        info = reader.last_frame_info
-        assert info is not None
-        assert (info.seq, info.metadata, info.metrics) == (1, metadata, METRICS)
+        for read in (lambda: reader.read_into(out), reader.latest_frame):
+            writer.publish(FRAME, metadata=b"between")
+            assert reader.latest_frame() is not None
+            seq = writer.publish(FRAME, metadata=metadata, metrics=METRICS)
+            assert read()
+            info = reader.last_frame_info
+            assert info is not None
+            assert (info.seq, info.metadata, info.metrics) == (seq, metadata, METRICS)
 
 
 @pytest.mark.parametrize("named", [{"meta": b"x"}, {"Metadata": b"x"}, {"metric": METRICS}])
@@ -116,7 +120,7 @@ def test_plain_records_are_put_in_c(run_id: str) -> None:
             plain_record(tokens=np.zeros(0, np.int32)),
         ):
             assert writer.put(record, b"meta", timeout=0) > 0
-            taken = reader.get(60)
+            taken = reader.get(patience())
             assert taken is not None
             assert np.array_equal(taken["tokens"], record["tokens"])
             assert taken["score"] == 2.5
@@ -158,7 +162,7 @@ def test_a_record_has_its_fields_and_no_others(run_id: str) -> None:
         TrajectoryWriter.attach(run_id) as writer,
     ):
         writer.put(plain_record(grid=None))
-        taken = reader.get(60)
+        taken = reader.get(patience())
         assert taken is not None
         for name in ("other", "grid"):
             with pytest.raises(KeyError, match=name):
@@ -178,6 +182,6 @@ def test_arrays_of_another_order_in_memory_arrive_as_they_are(
         TrajectoryWriter.attach(run_id) as writer,
     ):
         writer.put(plain_record(pair=pair))
-        taken = reader.get(60)
+        taken = reader.get(patience())
         assert taken is not None
         assert np.array_equal(taken["pair"], pair)

@@ -19,6 +19,7 @@ from lanekit import (
     TrajectoryReader,
     TrajectoryWriter,
 )
+from patience import patience
 
 TIMES = 1500
 CONFIG = FastLaneConfig(width=8, height=6, capacity=4, metadata_size=64)
@@ -121,14 +122,16 @@ def record_of(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "take",
     [
-        lambda reader: reader.get(60).release(),
-        lambda reader: reader.get(60).copy(),  # released when nobody has it any more
-        lambda reader: (lambda r: [r[name] for name in ("tokens", "score")])(reader.get(60)),
-        lambda reader: (lambda r: (r.meta, r.session, r.number, r.producer, r.released))(
-            reader.get(60)
+        lambda reader: reader.get(patience()).release(),
+        lambda reader: reader.get(patience()).copy(),  # released when nobody has it any more
+        lambda reader: (lambda r: [r[name] for name in ("tokens", "score")])(
+            reader.get(patience())
         ),
-        lambda reader: reader.get_batch(1, timeout=60).release(),
-        lambda reader: reader.get_batch(1, timeout=60).padded("tokens"),
+        lambda reader: (lambda r: (r.meta, r.session, r.number, r.producer, r.released))(
+            reader.get(patience())
+        ),
+        lambda reader: reader.get_batch(1, timeout=patience()).release(),
+        lambda reader: reader.get_batch(1, timeout=patience()).padded("tokens"),
     ],
 )
 def test_records_leave_nothing_behind(

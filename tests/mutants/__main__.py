@@ -1,7 +1,8 @@
 """Plant generated faults in the C core, one at a time, and see which check catches each.
 
-usage: python -m tests.mutants [--sample N] [--seed TEXT] [--only TEXT ...] [--workers N] [--minutes N]
-                               [--quick] [--fresh] [--list] [--show NAME] [--write-docs]
+usage: python -m tests.mutants [--sample N] [--seed TEXT] [--only TEXT ...] [--workers N]
+                               [--minutes N] [--quick] [--fresh] [--list] [--show NAME]
+                               [--write-docs]
 
 Exit status 1: a mutant survived that equivalent.toml does not list, or an entry of that list names
 no mutant any more.

@@ -25,12 +25,23 @@ class Check:
 
 
 FRAME = ("frame", "frame_edges", "misuse", "geometry", "places", "goodbye", "order", "processes")
-FRAME += ("frame_threads", "idle")
-STEP = ("step", "step_edges", "geometry", "places", "goodbye", "step_processes", "cmd", "idle")
+FRAME += ("frame_words", "light_calls", "strategy", "frame_threads", "scribble_frame", "idle")
+STEP = ("step", "step_edges", "geometry", "places", "goodbye", "strategy", "light_calls")
+STEP += ("step_processes", "cmd", "scribble_step", "idle")
 RINGS = ("ring", "cmd", "goodbye", "cmd_threads", "cmd_kills", "idle")
 TRAJECTORY = ("traj", "traj_edges", "geometry", "places", "goodbye", "traj_threads")
-TRAJECTORY += ("traj_processes", "idle")
-SEGMENT = ("frame", "step", "traj", "misuse", "processes", "step_processes", "traj_processes")
+TRAJECTORY += ("light_calls", "traj_processes", "scribble_traj", "idle")
+SEGMENT = (
+    "lock",
+    "places",
+    "frame",
+    "step",
+    "traj",
+    "misuse",
+    "processes",
+    "step_processes",
+    "traj_processes",
+)
 
 FAST_LANE = ("fast_lane", "fast_lane_calls", "fast_lane_lifecycle", "fast_lane_garbage")
 FAST_LANE_SLOW = ("fast_lane_threads", "fast_lane_corruption", "fast_lane_cuts", "fast_lane_limits")
@@ -44,8 +55,14 @@ RECORDS = ("trajectory/test_trajectory_lane", "trajectory/test_trajectory_record
 RECORDS += ("trajectory/test_trajectory_batches", "trajectory/test_trajectory_layout")
 RECORDS_SLOW = ("trajectory/test_trajectory_kills", "trajectory/test_landing")
 EXTENSION = ("extension_cases", "extension_memory")
-SEGMENTS = ("segments", "fast_lane_lifecycle", "fast_lane_garbage")
-SEGMENTS_SLOW = ("process_lifecycle", "step_deaths", "fast_lane_corruption", "fast_lane_limits")
+SEGMENTS = ("segments", "segment_trust", "fast_lane_lifecycle", "fast_lane_garbage")
+SEGMENTS_SLOW = (
+    "process_lifecycle",
+    "namespaces",
+    "step_deaths",
+    "fast_lane_corruption",
+    "fast_lane_limits",
+)
 SEGMENTS_SLOW += ("trajectory/test_trajectory_kills",)
 
 # The C tests that ThreadSanitizer can judge: they share one mapping between threads.
@@ -72,9 +89,19 @@ AREAS = {
     "lk_segment": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
     "lk_platform": Area((*SEGMENT, "name", "copy", "wait"), SEGMENTS, SEGMENTS_SLOW),
     "lk_signals": Area(("signals", *SEGMENT), SEGMENTS, SEGMENTS_SLOW),
+    "lk_lock": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
     "lk_layout": Area(SEGMENT, SEGMENTS, SEGMENTS_SLOW),
     "lk_guard": Area(
-        ("misuse", "frame_edges", "step_edges", "traj_edges", "cmd", "goodbye", "idle"),
+        (
+            "misuse",
+            "light_calls",
+            "frame_edges",
+            "step_edges",
+            "traj_edges",
+            "cmd",
+            "goodbye",
+            "idle",
+        ),
         ("fast_lane_threads", "fast_lane_lifecycle"),
     ),
     "lk_wait": Area(("wait", "order", "frame", "step", "cmd", "goodbye"), FAST_LANE, STEPS),

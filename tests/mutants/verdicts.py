@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.patience import patience
+
 from .generation import Mutant
 from .plans import Check, plan
 from .workshop import Limit, Original, Outcome, Tree
@@ -46,7 +48,12 @@ class ModelVerdicts:
         command = [sys.executable, "-m", "tests.models", "--fast", "--json", str(self.answer)]
         self.answer.unlink(missing_ok=True)
         done = subprocess.run(
-            command, cwd=self.root, capture_output=True, text=True, timeout=1800, check=False
+            command,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=patience(1800),
+            check=False,
         )
         if not self.answer.exists():
             raise RuntimeError(f"the memory models gave no answer:\n{done.stdout}{done.stderr}")

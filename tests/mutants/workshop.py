@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
+from tests.patience import patience
 
 from .plans import Check
 
@@ -211,7 +212,9 @@ class Tree:
         home = self.place / "build" / "python"
         if not self.python.exists():
             subprocess.run(
-                [sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=120
+                [sys.executable, "-m", "venv", "--without-pip", home],
+                check=True,
+                timeout=patience(120),
             )
         packages = next(home.glob("lib/python*/site-packages"))
         paths = [self.place / "python", Path(sysconfig.get_path("purelib"))]
@@ -283,7 +286,7 @@ class Tree:
         if check.kind == "models":
             program = [sys.executable, "-m", "tests.mutants.model_check", self.place / "csrc"]
             return [("models", program)]
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=120"]
+        options = ["-x", "-q", "-p", "no:cacheprovider"]
         return [(",".join(check.tests), [self.python, "-m", "pytest", *options, *check.tests])]
 
     def run(self, check: Check, command: Sequence[str | Path], limit: Limit) -> Outcome:
