@@ -75,11 +75,14 @@ def test_plain_frames_are_published_and_read_in_c(run_id: str) -> None:
 def test_what_was_read_last_is_known_with_its_metadata(run_id: str, metadata: bytes | None) -> None:
     out = np.empty_like(FRAME)
     with FastLaneWriter.create(run_id, CONFIG) as writer, FastLaneReader.attach(run_id) as reader:
-        writer.publish(FRAME, metadata=metadata, metrics=METRICS)
-        assert reader.read_into(out) == 1
-        info = reader.last_frame_info
-        assert info is not None
-        assert (info.seq, info.metadata, info.metrics) == (1, metadata, METRICS)
+        for read in (lambda: reader.read_into(out), reader.latest_frame):
+            writer.publish(FRAME, metadata=b"between")
+            assert reader.latest_frame() is not None
+            seq = writer.publish(FRAME, metadata=metadata, metrics=METRICS)
+            assert read()
+            info = reader.last_frame_info
+            assert info is not None
+            assert (info.seq, info.metadata, info.metrics) == (seq, metadata, METRICS)
 
 
 @pytest.mark.parametrize("named", [{"meta": b"x"}, {"Metadata": b"x"}, {"metric": METRICS}])
