@@ -98,7 +98,9 @@ def lane() -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: Any, examples: Path, lane: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([examples / request.param, lane, str(ENVS)]) as process:
+    # What is ignored here, as SIGHUP is under nohup, would be ignored there, too.
+    heard = ("env", "--default-signal=HUP,INT")
+    with subprocess.Popen([*heard, examples / request.param, lane, str(ENVS)]) as process:
         yield process
         process.kill()
 

@@ -57,7 +57,7 @@ def test_the_trainer_reads_why_an_environment_failed(
 ) -> None:
     with pytest.raises(EnvironmentFailed, match=message):
         with served(misbehaved(trouble), 3, name, workers=workers, infos=["left"]):
-            envs = LaneVectorEnv(name)
+            envs = LaneVectorEnv(name, timeout=patience())
             envs.reset(seed=1)
             envs.step(np.zeros(3, int))
             with pytest.raises(PeerLost, match=f"{message}.*; 2 of 3 exchanges are complete"):
@@ -71,7 +71,7 @@ def test_the_trainer_reads_why_an_environment_failed(
 def test_a_reset_that_fails_is_told_alike(name: str) -> None:
     with pytest.raises(EnvironmentFailed, match="environment 0 failed: ValueError: can not begin"):
         with served(misbehaved("reset"), 2, name):
-            envs = LaneVectorEnv(name)
+            envs = LaneVectorEnv(name, timeout=patience())
             with pytest.raises(PeerLost, match="can not begin"):
                 envs.reset()
             envs.close()
@@ -80,7 +80,7 @@ def test_a_reset_that_fails_is_told_alike(name: str) -> None:
 def test_a_worker_that_is_killed_ends_the_lane_with_that_reason(name: str) -> None:
     with pytest.raises(EnvironmentFailed, match=r"worker process 1 .* was killed \(SIGKILL\)"):
         with served(misbehaved("kill"), 4, name, workers=2) as server:
-            envs = LaneVectorEnv(name)
+            envs = LaneVectorEnv(name, timeout=patience())
             envs.reset(seed=1)
             victim = server.worker_pids[1]
             with pytest.raises(PeerLost, match=rf"pid {victim}\) was killed \(SIGKILL\)"):
@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_ends_the_lane_with_that_reason(name: str) -> No
 def test_a_worker_that_dies_between_steps_is_noticed_at_the_next(name: str) -> None:
     with pytest.raises(EnvironmentFailed, match="was killed"):
         with served("CartPole-v1", 4, name, workers=2) as server:
-            envs = LaneVectorEnv(name)
+            envs = LaneVectorEnv(name, timeout=patience())
             envs.reset(seed=1)
             os.kill(server.worker_pids[0], signal.SIGKILL)
             with pytest.raises(PeerLost, match="worker process 0"):
@@ -199,7 +199,7 @@ def test_several_things_seen_can_be_made_one_array(name: str) -> None:
     local = FlattenObservation(lane_worlds.Nested())
     for env in ("Nested-v0", lane_worlds.Nested):
         with served(env, 1, name, flatten=True, workers=1):
-            envs = LaneVectorEnv(name)
+            envs = LaneVectorEnv(name, timeout=patience())
             assert envs.single_observation_space == local.observation_space
             np.testing.assert_array_equal(envs.reset(seed=4)[0][0], local.reset(seed=4)[0])
             envs.close()
@@ -211,7 +211,7 @@ def test_what_only_this_process_has_registered_is_known_to_its_workers(name: str
         env_id, lane_worlds.Marked, kwargs={"mark": os.devnull}, disable_env_checker=True
     )
     with served(env_id, 2, name, workers=2):
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset(seed=1)
         envs.close()
     del gymnasium.registry[env_id]
@@ -236,7 +236,7 @@ def test_the_command_ends_in_good_order(
         *("lane_worlds:Marked-v0", "--num-envs", "3", "--workers", workers, "--name", name),
         *("--make", f'{{"mark": "{mark}"}}'),
     ) as command:
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset(seed=1)
         envs.step(np.zeros(3, int))
         lanes = 1 if workers == "1" else 3
@@ -254,7 +254,7 @@ def test_the_command_ends_in_good_order(
 def test_the_command_carries_what_it_is_told_to(name: str) -> None:
     arguments = ["--num-envs", "2", "--autoreset", "same-step", "--info", "left:int64"]
     with Command("lane_worlds:Scalar-v0", *arguments, "--image", LUCKY_SHM_NAME=name) as command:
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         _, infos = envs.reset(seed=1)
         assert infos["left"].dtype == np.int64
         while "final_info" not in infos:
@@ -301,7 +301,7 @@ def test_the_command_shows_on_request_where_an_environment_failed(
     with Command(
         *("lane_worlds:Misbehaved-v0", *arguments, "--workers", workers), LANEKIT_DEBUG=debug
     ) as command:
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset()
         with pytest.raises(PeerLost, match="the ground is gone"):
             envs.step(np.array([0, 9]))
@@ -316,7 +316,7 @@ TRAINER = """
 import os, signal, sys
 import numpy as np
 from lanekit.integrations import LaneVectorEnv
-envs = LaneVectorEnv(sys.argv[1])
+envs = LaneVectorEnv(sys.argv[1], timeout=None)
 envs.reset(seed=1)
 for _ in range(20):
     envs.step(np.zeros(envs.num_envs, int))
@@ -333,7 +333,7 @@ def test_a_trainer_that_is_killed_makes_room_for_the_next(name: str, workers: st
         for when in ("between", "under way"):
             done = subprocess.run([sys.executable, "-c", TRAINER, name, when], timeout=patience())
             assert done.returncode == -signal.SIGKILL
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         local = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
         np.testing.assert_array_equal(envs.reset(seed=1)[0], local.reset(seed=1)[0])
         command.wait_for("died; ")
@@ -347,7 +347,7 @@ def test_a_trainer_that_is_killed_makes_room_for_the_next(name: str, workers: st
 def test_a_trainer_hears_of_it_when_the_server_is_killed_in_a_step(name: str, workers: str) -> None:
     arguments = ["CartPole-v1", "--num-envs", "2", "--workers", workers, "--name", name]
     with Command(*arguments) as command:
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset(seed=1)
         killer = threading.Timer(0.05, command.process.kill)
         killer.start()
@@ -369,7 +369,7 @@ def test_workers_do_not_outlive_a_server_that_is_killed(name: str) -> None:
         until(lambda: step_lanes_of(name) == [name], "the workers' lanes removed")
     with Command("CartPole-v1", "--num-envs", "2", "--workers", "2", "--name", name) as command:
         command.wait_for("2 x CartPole-v1")
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset()
         envs.close()
         assert command.end() == 0
@@ -386,7 +386,7 @@ def test_a_second_ctrl_c_ends_an_environment_that_hangs(name: str, tmp_path: Pat
     )
     path = os.pathsep.join([str(tmp_path), str(HERE)])
     with Command("hanging:Hanging-v0", "--name", name, PYTHONPATH=path) as command:
-        envs = LaneVectorEnv(name)
+        envs = LaneVectorEnv(name, timeout=patience())
         envs.reset()
         envs.step_async(np.zeros(1, int))
         command.wait_for("hangs")

@@ -8,6 +8,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from typing import Any
 
 import psutil
 import psycopg
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks take it from here, too
 
 from patience import Watchdog
 from working_programs import working
