@@ -15,10 +15,12 @@ from tests.patience import patience
 
 from .generation import Mutant
 from .plans import Check, plan
-from .workshop import Limit, Original, Outcome, Tree
+from .workshop import Limit, Original, Outcome, Tree, WorkshopError
 
 # What pytest prints about each test that did not pass.
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+\.py\S*)", re.M)
+# What a compiler or a linker says about the source.
+COMPLAINT = re.compile(r":\d+:\d+: (fatal )?error: |undefined reference")
 
 CAUGHT, INVALID, IDENTICAL, SURVIVED = "caught", "invalid", "identical", "survived"
 
@@ -141,8 +143,12 @@ class Judge:
 
 
 def _first_error(words: str) -> str:
-    lines = words.splitlines()
-    return next((line for line in lines if " error: " in line), lines[-1] if lines else "")[:300]
+    """Return what the compiler or the linker has against a mutant."""
+    for line in words.splitlines():
+        if COMPLAINT.search(line):
+            return line[:300]
+    # Not the mutant's fault: no memory, no compiler any more, a broken build tree.
+    raise WorkshopError(f"a build failed, and not because of the source:\n{words[-2000:]}")
 
 
 class Memory:
