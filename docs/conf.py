@@ -20,7 +20,13 @@ copyright = author
 version = release = version_of("lanekit")
 
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "bench/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+include_patterns = [
+    "docs/**.md",
+    "bench/README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+]
 exclude_patterns = [".*", "build", "dist", "csrc", "examples", "python", "tests", "tools"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 
