@@ -59,7 +59,11 @@ def read_spec(pid: int, descriptor: int, digest: bytes) -> bytes | None:
     what = f"environment spec {descriptor} of process {pid}"
     path = f"/proc/{pid}/fd/{descriptor}"
     try:
-        _expect_own(os.stat(f"/proc/{pid}").st_uid, what)
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except FileNotFoundError:
+        return None
+    _expect_own(owner, what)
+    try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
