@@ -111,18 +111,6 @@ MUTANTS = {
         "atomic_load_explicit(&ring->tail, memory_order_relaxed)",
         "test_traj_threads",
     ),
-    "[J5] acquire lost": (
-        "lk_traj_ring.h",
-        "memory_order_acquire, memory_order_relaxed",
-        "memory_order_relaxed, memory_order_relaxed",
-        "test_traj_threads",
-    ),
-    "[J5] release lost": (
-        "lk_traj_ring.h",
-        "&ours, 0, memory_order_release,",
-        "&ours, 0, memory_order_relaxed,",
-        "test_traj_threads",
-    ),
 }
 
 

@@ -18,7 +18,7 @@ from lanekit.slow import TelemetryClient
 from lanekit.slow.daemon_client import DaemonClient
 from lanekit.slow.proto import telemetry_pb2 as pb
 from lanekit.slow.sending import journal as journal_module
-from patience import until
+from patience import patience, until
 
 WAITING = """
 for i in range(100): emit.step(0, i, action=i)
@@ -91,7 +91,7 @@ def test_a_spool_copied_without_its_pipes_is_adopted(
     go = short_directory / "go"
     recorder.stop()
     command = [*script(short_directory, WAITING), str(go), "0"]
-    proxy = make_proxy(recorder.target).start(command, "--drain-timeout", "0.1")
+    proxy = make_proxy(recorder.target).start(command, "--drain-timeout", str(patience()))
     pid = proxy.worker()
     until(lambda: sum(path.stat().st_size for path in proxy.spool.glob("journal-*")) > 5000)
     time.sleep(0.3)  # the rest of its first lines

@@ -143,7 +143,7 @@ class Desk:
         except SegmentExists:
             # A process of ours is about to end; one of another desk has a run of the same name.
             with suppress(psutil.Error):
-                environment = psutil.Process(owner_of(name)).environ()
+                environment = psutil.Process(owner_of(name)[0]).environ()
                 return bool(environment) and environment.get("LANEKIT_STATE") != str(self.state)
             return False
         return True
