@@ -9,7 +9,7 @@
  *     LK_E_SYSTEM, errno holds the reason.
  *   - Handles are opaque. One handle belongs to one thread at a time: a second thread that calls in
  *     meanwhile gets LK_E_CONCURRENT and nothing else happens. Some calls only look: *_config of
- *     what can not change, *_state, lk_step_under_way, lk_step_failure, lk_frame_watched,
+ *     what cannot change, *_state, lk_step_under_way, lk_step_failure, lk_frame_watched,
  *     lk_frame_heartbeat, and those of trajectories that ask for a view, a place or the writer's
  *     ring. They may be made beside any other, also beside one that waits. A handle inherited over
  *     fork() answers LK_E_FORKED.

@@ -33,6 +33,7 @@ TRAJECTORY += ("traj_processes", "idle")
 SEGMENT = (
     "lock",
     "places",
+    "file_races",
     "frame",
     "step",
     "traj",
